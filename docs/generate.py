@@ -220,6 +220,7 @@ def _scenarios(family: Family) -> str:
         "serving": _serving_load,
         "cluster": _cluster_load,
         "llm": _llm_load,
+        "elastic": _elastic_load,
     }[family.name]
     columns = {
         "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
@@ -228,6 +229,7 @@ def _scenarios(family: Family) -> str:
         "serving": ["accelerators", "models", "variants", "requests/s"],
         "cluster": ["GPUs", "placement", "jobs of an episode", "of a workload", "load"],
         "llm": ["engines", "seats", "blocks", "requests", "requests/s"],
+        "elastic": ["GPUs", "models", "jobs", "round", "load"],
     }[family.name]
     rows = []
     for name in builtin_names():
@@ -262,6 +264,20 @@ def _llm_load(_family: Family, scenario: Any) -> list[str]:
     engine, requests = scenario.engine, scenario.requests
     counts = (scenario.engines, engine.seats, engine.blocks, requests.requests)
     return [*map(str, counts), f"{requests.rate_hz:g}"]
+
+
+def _elastic_load(family: Family, scenario: Any) -> list[str]:
+    """Return GPUs, models, jobs, the length of a round, and the work per second where jobs need least of a kind."""
+    spec = family.spec_arrays(scenario)
+    gpus, templates = spec["kinds"]["gpus"], spec["templates"]
+    need = 0.0
+    for template in templates:
+        own = spec["configurations"][template["first"] :][: template["configurations"]]
+        need += float((template["work"] * own["gpus"] / gpus[own["kind"]] / own["rate"]).min())
+    load = need / len(templates) / len(gpus) / (scenario.jobs.mean_gap_s)
+    kinds = " + ".join(f"{kind.gpus} {kind.name}" for kind in scenario.kinds)
+    round_s = "at events" if scenario.round_s is None else f"{scenario.round_s:g} s"
+    return [kinds, str(len(scenario.models)), str(scenario.jobs.jobs), round_s, f"{load:.0%}"]
 
 
 def _cluster_load(family: Family, scenario: Any) -> list[str]:
@@ -393,7 +409,10 @@ def _group(words: str, group: Any, level: str) -> Iterator[str]:
 
 def _command(heading: str, command: Any) -> str:
     text, _, example = (command.help or "").partition("Example:")
-    pieces = [heading, " ".join(text.split()), f"```sh\n{' '.join(example.split())}\n```"]
+    paragraphs = [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+    # The items of a list follow each other without a blank line.
+    prose = re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n\n".join(paragraphs))
+    pieces = [heading, prose, f"```sh\n{' '.join(example.split())}\n```"]
     rows = [[_parameter(p), _parameter_default(p), p.help or ""] for p in command.params]
     if rows:
         pieces.append(_rows(["argument or option", "default", "meaning"], rows))

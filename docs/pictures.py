@@ -397,6 +397,46 @@ def family_cluster() -> Drawing:
     return d
 
 
+def family_llm() -> Drawing:
+    """Draw llm: waiting requests, an engine whose batch advances step by step, and its memory of blocks."""
+    d = Drawing(240, "Llm: which waiting request joins the batch, and which one leaves a full memory?")
+    d.text(20, 24, "waiting requests", "bold")
+    queue = [("request 6", 96, 30), ("request 7", 22, 60), ("request 8", 48, 18)]
+    for index, (name, prompt, output) in enumerate(queue):
+        y = 44 + 44 * index
+        d.text(20, y - 1, name, "small muted")
+        d.bar(20, y + 4, prompt, 16, "grey")
+        d.box(20 + prompt + 2, y + 4, output, 16, "box", "grey", 3)
+    d.text(20, 186, "full: prompt, open: output", "small muted")
+    d.arrow((160, 92), (208, 92))
+    d.text(220, 24, "engine: a batch of seats, step by step", "bold")
+    steps = [236 + 36 * step for step in range(9)]
+    rows = [
+        ("green", 0, [(0, 36, "prompt")], range(1, 9)),
+        ("blue", 1, [(36, 36, "prompt")], range(2, 6)),
+        ("orange", 2, [(0, 72, "prompt")], range(2, 9)),
+        ("purple", 3, [(108, 36, "prompt")], range(4, 7)),
+    ]
+    for colour, row, prompts, tokens in rows:
+        y = 40 + 34 * row
+        d.box(220, y, 340, 28)
+        for x, w, text in prompts:
+            d.bar(224 + x, y + 4, w - 3, 20, colour, text if w > 40 else "")
+        for step in tokens:
+            d.bar(steps[step] - 12, y + 4, 33, 20, colour)
+    d.text(492, 162, "preempted", "small muted")
+    d.line(476, 36, 476, 178, "red", 2)
+    d.text(476, 194, "memory is full", "small", "middle")
+    d.text(590, 24, "memory of blocks", "bold")
+    owners = ["green"] * 9 + ["orange"] * 10 + ["purple"] * 5
+    for block, colour in enumerate(owners):
+        d.box(590 + 24 * (block % 6), 40 + 24 * (block // 6), 21, 21, colour, "card", 2)
+    d.text(590, 152, "Colour: whose tokens.", "small muted")
+    d.text(590, 168, "Full: a request has to leave.", "small muted")
+    d.text(20, 222, "Every step gives each running request one token; prompts share its token budget.", "small muted")
+    return d
+
+
 DECISION = IMAGES / "auto-decision.json"
 SCENARIO, BASE, SEED, LEAST = "dag/small", "fair", 3, 3
 """Where the decision of the picture is found: the greatest lead over the base among at least `LEAST` candidates."""
@@ -473,6 +513,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "family-taskgraph": family_taskgraph,
     "family-serving": family_serving,
     "family-cluster": family_cluster,
+    "family-llm": family_llm,
 }
 
 

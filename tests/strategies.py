@@ -35,12 +35,14 @@ def edge_scenarios(draw: st.DrawFn) -> EdgeScenario:
     duration = _duration(draw)
     scenario = _plain(draw, duration)
     if added is not None:
-        interference, priorities, memory, preemption, power = added
+        interference, priorities, memory, preemption, power, batches = added
         _add_interference(draw, scenario, interference, priorities)
         _add_memory(draw, duration, scenario, memory)
         _add_preemption(draw, duration, scenario, preemption)
         if power:
             _add_power(draw, scenario)
+        if batches:
+            _add_batches(draw, duration, scenario)
     return EdgeScenario.model_validate(scenario)
 
 
@@ -118,8 +120,13 @@ _MACHINES = list(
         [False, True],
     )
 )
-_ADDED = [*[None] * (len(_MACHINES) // 2), *_MACHINES]
-"""What is added to a plain scenario: interference, priorities, memory, preemption and power, or nothing at all."""
+_BATCHES = [False, True, True, False, True]
+"""Whether the n-th machine has batches, modulo their number: a number that shares no factor with what is combined."""
+_ADDED = [
+    *[None] * (len(_MACHINES) // 2),
+    *((*machine, _BATCHES[number % len(_BATCHES)]) for number, machine in enumerate(_MACHINES)),
+]
+"""What is added to a plain scenario: interference, priorities, memory, preemption, power, batches, or nothing."""
 
 
 def _duration(draw: st.DrawFn) -> Duration:
@@ -311,3 +318,22 @@ def _add_power(draw: st.DrawFn, scenario: Json) -> None:
         scenario["device"] |= {"idle_w": draw(_WATTS), "busy_w": draw(_WATTS)}
         scenario["reward"]["energy"] = draw(_WEIGHTS)
         _give_each_variant(draw, scenario, "power_w", st.one_of(st.none(), _WATTS))
+
+
+def _add_batches(draw: st.DrawFn, duration: Duration, scenario: Json) -> None:
+    """Add batches to some tasks, of which every second waits a while for a fuller one, and let more jobs arrive."""
+    device = scenario["device"]
+    device["queue_limit"] = draw(st.sampled_from([2, 3, 4, 16]))
+    for task in scenario["tasks"]:
+        sizes = draw(st.sampled_from([[], [2], [2], [3], [2, 3], [2, 4]]))
+        least: dict[int, float] = {}
+        for variant in task["variants"] if sizes else []:
+            batches, before = [], 0.0
+            for size in sizes:
+                share = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+                before = max(before, least.get(size, 0.0), variant["latency_ms"] * (1.0 + share * (size - 1)))
+                least[size] = before
+                batches.append({"size": size, "latency_ms": before, "power_w": draw(st.one_of(st.none(), _WATTS))})
+            variant["batches"] = batches
+        if sizes and draw(st.booleans()):
+            task["fill_ms"] = duration(0, 6)

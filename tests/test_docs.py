@@ -407,6 +407,12 @@ def test_wrong_names_and_paths_would_be_found():
     assert not resolves("slipstream.sim.simulator.Emulator")
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_a_picture_on_its_page_and_in_the_readme(family):
+    for page in (DOCS / f"{family}.md", ROOT / "README.md"):
+        assert f"images/family-{family}.svg" in page.read_text(encoding="utf-8")
+
+
 @by_name(PAGES)
 def test_pictures_exist_and_are_small(page):
     for text, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
@@ -442,4 +448,5 @@ def test_the_citation_names_the_version_of_the_package():
 
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == slipstream.__version__
+    assert f"version = {{{slipstream.__version__}}}" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert {"cff-version", "title", "message", "authors"} <= citation.keys()

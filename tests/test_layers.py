@@ -30,7 +30,7 @@ LAYERS = [
     ("scale",),
     ("results",),
     ("evaluation",),
-    ("device",),
+    ("device", "engines"),
     ("learn",),
     ("library",),
     ("suite",),

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.cli.train import command_of_use
+from slipstream.families.contract import FAMILIES
 from slipstream.files.lock import LOCK
 from slipstream.learn.race import Race
 from slipstream.learn.trainer import Trainer
 from slipstream.policies.learned import load_policy
+from slipstream.suite.catalogue import load_suite
 
 QUICK = ["--steps", 2000, "--set", "evaluation_episodes=2"]
 
@@ -100,7 +103,9 @@ def test_a_policy_to_go_on_from_needs_no_warm_start(slipstream):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("scenario", ["serving/tiny", "serving/route", "dag/small", "taskgraph/tiny", "cluster/tiny"])
+@pytest.mark.parametrize(
+    "scenario", ["serving/tiny", "serving/route", "dag/small", "taskgraph/tiny", "cluster/tiny", "llm/tiny"]
+)
 def test_a_short_time_limit_leaves_a_policy_and_an_outcome_in_every_family(slipstream, scenario):
     code, output, _ = slipstream("train", scenario, "--minutes", 0.1, "--out", "run", "--json")
     assert code == 0
@@ -199,3 +204,13 @@ def test_the_lock_ends_with_its_process(tmp_path):
 
     with FolderLock(tmp_path / "run", "training"):
         assert (tmp_path / "run" / LOCK).read_text() == f"{os.getpid()}\n"
+
+
+def test_the_command_that_a_training_names_plays_its_policy():
+    assert command_of_use("edge/tiny", "out/best", False) == "slipstream compare edge/tiny --policies all,out/best"
+    for family in FAMILIES:
+        command = command_of_use(family, "out/best", True)
+        if family in load_suite().families:
+            assert command == "slipstream bench suite --policy out/best --practice"
+        else:  # the suite has no scenario for it
+            assert command == f"slipstream compare {FAMILIES[family].default_scenario} --policies all,out/best"

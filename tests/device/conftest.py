@@ -20,8 +20,12 @@ def descendants():
 
 
 def shared_segments():
-    """Return the shared memory that this process maps, and the named segments of the machine."""
+    """Return the shared memory that this process maps, and the named segments of the machine but for OpenMP's.
+
+    Any process that loads OpenMP names one, and others may start and end beside the test.
+    """
     named = {entry.name for entry in Path("/dev/shm").iterdir()} if Path("/dev/shm").is_dir() else set()
+    named = {name for name in named if not name.startswith("__KMP_REGISTERED_LIB_")}
     maps = Path("/proc/self/maps")
     lines = maps.read_text().splitlines() if maps.exists() else []
     mapped = [line for line in lines if "/dev/shm" in line or "/memfd:slipstream" in line]

@@ -117,7 +117,12 @@ MUTANTS = [
         "if position >= state.queue.shape[1]:",
         "if position > state.queue.shape[1]:",
     ),
-    Mutant("the head runs out of the ring", QUEUES, " if position + 1 < state.queue.shape[1] else 0", ""),
+    Mutant(
+        "the head runs out of the ring",
+        QUEUES,
+        "queue.head = position + 1 if position + 1 < state.queue.shape[1] else 0",
+        "queue.head = position + 1",
+    ),
     Mutant(
         "one job more may wait",
         KERNEL,
@@ -134,7 +139,7 @@ MUTANTS = [
     Mutant(
         "the next job's expiry is not planned",
         QUEUES,
-        "        queue.head = 0\n    schedule_expiry(spec, state, lane, task)\n",
+        "        queue.head = 0\n    follow_head(spec, state, lane, task)\n",
         "        queue.head = 0\n",
     ),
     Mutant(
@@ -503,14 +508,14 @@ MUTANTS = [
     Mutant(
         "weights that are there must fit again",
         MEMORY,
-        "if limit == NEVER or state.weights[lane, task, variant].resident:",
+        "if limit == NEVER or state.weights[lane, task, spec.variants[task, variant].rank].resident:",
         "if limit == NEVER:",
     ),
     Mutant(
         "shared weights make room with one victim",
         MEMORY,
-        "leaving.variant].users == 1:",
-        "leaving.variant].users >= 1:",
+        "leaving.variant].rank].users == 1:",
+        "leaving.variant].rank].users >= 1:",
     ),
     Mutant(
         "the weights of a victim make no room",
@@ -577,9 +582,7 @@ MUTANTS = [
     Mutant("weights outlive a reset", KERNEL, "            state.weights[lane, task, variant].resident = 0\n", ""),
     Mutant("memory outlives a reset", KERNEL, "    header.memory_resident = 0\n", ""),
     # Preemption
-    Mutant(
-        "an interrupted job goes to the head", QUEUES, "after, task].index > running.job:", "after, task].index >= 0:"
-    ),
+    Mutant("an interrupted job goes to the head", QUEUES, "after, task].index > job:", "after, task].index >= 0:"),
     Mutant(
         "what older jobs kept is left behind",
         QUEUES,
@@ -613,8 +616,8 @@ MUTANTS = [
     Mutant(
         "the last stretch before an interruption is lost",
         STREAMS,
-        "    update_progress(running, state.lanes[lane].now)\n    record(",
-        "    record(",
+        "    update_progress(running, state.lanes[lane].now)\n    record_jobs(",
+        "    record_jobs(",
     ),
     Mutant(
         "a new job finds what another kept",
@@ -707,7 +710,10 @@ MUTANTS = [
     ),
     Mutant("an expiry in the past", QUEUES, "time = max(deadline, state.lanes[lane].now)", "time = deadline"),
     Mutant(
-        "the device dispatches", KERNEL, "state.lanes[lane].asked < device.streams and weights_fit(", "weights_fit("
+        "the device dispatches",
+        KERNEL,
+        "state.lanes[lane].asked < device.streams\n        and state.tasks",
+        "state.tasks",
     ),
     Mutant("a dispatch need not fit", KERNEL, " and weights_fit(spec, state, lane, task, variant, np.int64(-1))", ""),
     Mutant(
@@ -776,7 +782,7 @@ MUTANTS = [
     Mutant(
         "a victim weighs what the other does",
         OBSERVATION,
-        "spec.tasks[state.streams[lane, stream].task].weight",
+        "spec.tasks[victim.task].weight",
         "spec.tasks[task].weight",
     ),
     Mutant(
@@ -815,7 +821,7 @@ MUTANTS = [
     Mutant(
         "all weights are shown as there",
         OBSERVATION,
-        "resident = state.weights[lane, task, variant].resident",
+        "resident = state.weights[lane, task, spec.variants[task, variant].rank].resident",
         "resident = 1",
     ),
     Mutant("rows of idle tasks have a priority", OBSERVATION, ".priority if waits and 0 <=", ".priority if 0 <="),
@@ -854,8 +860,8 @@ MUTANTS = [
     Mutant(
         "a run that goes on is foreseen whole",
         LOOKAHEAD,
-        "            return checkpoint.expected\n",
-        "            pass\n",
+        "return state.checkpoints[lane, state.tasks[lane, task].head, task].expected",
+        "pass",
     ),
     Mutant(
         "set-ups are foreseen as over",
@@ -865,4 +871,66 @@ MUTANTS = [
     ),
     Mutant("the end of a run alone is not rounded", LOOKAHEAD, "setup + np.ceil(work)", "setup + work"),
     Mutant("the end in a group is not rounded", LOOKAHEAD, "setup + np.ceil(end)", "setup + end"),
+    # Batches
+    Mutant(
+        "only the oldest job of a batch finishes",
+        STREAMS,
+        "for number in range(spec.variants[running.task, running.variant].jobs):\n            count_finish",
+        "for number in range(1):\n            count_finish",
+    ),
+    Mutant(
+        "all jobs of a batch have the deadline of the oldest",
+        STREAMS,
+        "state.members[lane, stream, number].release)",
+        "running.release)",
+    ),
+    Mutant(
+        "a batch starts with too few jobs",
+        KERNEL,
+        "        and state.tasks[lane, task].length >= spec.variants[task, variant].jobs\n        and weights_fit",
+        "        and weights_fit",
+    ),
+    Mutant(
+        "a batch takes a stream with too few jobs",
+        KERNEL,
+        "        and state.tasks[lane, task].length >= spec.variants[task, variant].jobs\n        and is_preemptible",
+        "        and is_preemptible",
+    ),
+    Mutant(
+        "a batch counts as one running job",
+        STREAMS,
+        "        state.tasks[lane, task].running += chosen.jobs - 1\n",
+        "",
+    ),
+    Mutant(
+        "a batch leaves as one running job",
+        STREAMS,
+        "        counts.running -= spec.variants[running.task, running.variant].jobs - 1\n",
+        "",
+    ),
+    Mutant(
+        "a batch is logged as a variant of its own",
+        STREAMS,
+        "        rank = spec.variants[running.task, running.variant].rank\n",
+        "        rank = running.variant\n",
+    ),
+    Mutant("the last job of a batch leads it", QUEUES, "    header.dequeued_job = members[0].index\n", ""),
+    Mutant("a batch goes on with other jobs", QUEUES, " or checkpoint.lead != lead:", ":"),
+    Mutant("an interrupted batch begins again", QUEUES, "checkpoint.lead = running.job", "checkpoint.lead = job"),
+    Mutant(
+        "an interrupted batch weighs as one job", OBSERVATION, " * spec.variants[victim.task, victim.variant].jobs", ""
+    ),
+    Mutant(
+        "the wait for a fuller batch is a nanosecond longer",
+        QUEUES,
+        "queue.head, task].release + fill,",
+        "queue.head, task].release + fill + 1,",
+    ),
+    Mutant(
+        "the next job is not waited with",
+        QUEUES,
+        "    if spec.device[0].batches:\n        schedule_fill(spec, state, lane, task)\n",
+        "    if spec.device[0].batches and state.tasks[lane, task].length == 1:\n"
+        "        schedule_fill(spec, state, lane, task)\n",
+    ),
 ]

@@ -144,7 +144,7 @@ def test_books_are_kept(device: EdgeScenario, seed: int, script: int) -> None:
         edge.step(scripted_action(script, edge.choices - 1, edge.mask()))
     counts = Counter(row[1] for row in edge.log)
     ended = counts[Log.FINISH] + counts[Log.EXPIRE] + counts[Log.REJECT] + counts[Log.DROP]
-    assert counts[Log.ARRIVAL] == ended + edge.waiting_jobs + len(edge.running)
+    assert counts[Log.ARRIVAL] == ended + edge.waiting_jobs + sum(len(run.jobs) for run in edge.running)
     assert counts[Log.END] == 1
     assert edge.log[-1][:2] == (edge.now, Log.END)
     assert edge.now == edge.horizon if edge.truncated else edge.now <= edge.horizon
@@ -179,20 +179,22 @@ def _check_observation(edge: ReferenceEdge) -> None:
 
 
 def _check_streams(edge: ReferenceEdge) -> None:
-    """Assert that no stream holds two jobs at once, each leaves as it started, and no weights go that are in use."""
-    held: dict[int, tuple[int, int, int]] = {}
+    """Assert that no stream holds jobs of two runs, each leaves as it started, and no weights go that are in use."""
+    held: dict[int, list[tuple[int, int, int]]] = {}
+    began: dict[int, int] = {}
     there: set[tuple[int, int]] = set()
-    for _, kind, number, k, variant, stream in edge.log:
+    for time, kind, number, k, variant, stream in edge.log:
         if kind == Log.START:
-            assert stream not in held
-            held[stream] = (number, k, variant)
+            assert not held.get(stream) or (began[stream], held[stream][0][::2]) == (time, (number, variant))
+            held.setdefault(stream, []).append((number, k, variant))
+            began[stream] = time
             there.add((number, variant))
         elif kind == Log.READY:
-            assert held[stream] == (number, k, variant)
+            assert (number, k, variant) in held[stream]
         elif kind in (Log.FINISH, Log.PREEMPT):
-            assert held.pop(stream) == (number, k, variant)
+            held[stream].remove((number, k, variant))
         elif kind == Log.EVICT:
-            assert all((number, variant) != (job[0], job[2]) for job in held.values())
+            assert all((number, variant) != (job[0], job[2]) for jobs in held.values() for job in jobs)
             there.remove((number, variant))
         if edge.memory.limit_kb is not None:
             assert edge.memory.taken_kb(there) <= edge.memory.limit_kb
@@ -238,18 +240,21 @@ def _check_jobs(edge: ReferenceEdge) -> None:
 def _check_order_of_release(edge: ReferenceEdge) -> None:
     """Assert that what starts, expires or is dropped is always the oldest waiting job of its task."""
     waiting: dict[int, set[int]] = {number: set() for number in range(len(edge.tasks))}
-    interrupted: tuple[int, int] | None = None
-    for _, kind, number, k, _, _ in edge.log:
+    interrupted: list[tuple[int, int]] = []
+    taken = -1
+    for _, kind, number, k, _, stream in edge.log:
+        # Jobs that take a stream left their queue before the interrupted ones came back.
+        if kind != Log.EVICT and not (stream == taken and kind in (Log.PREEMPT, Log.START)):
+            for task, job in interrupted:
+                waiting[task].add(job)
+            interrupted.clear()
+            taken = stream if kind == Log.PREEMPT else -1
         if kind == Log.ARRIVAL:
             waiting[number].add(k)
         elif kind == Log.REJECT:
             waiting[number].remove(k)
         elif kind == Log.PREEMPT:
-            interrupted = (number, k)
+            interrupted.append((number, k))
         elif kind in (Log.START, Log.EXPIRE, Log.DROP):
             assert k == min(waiting[number])
             waiting[number].remove(k)
-            # The job that takes the stream left its queue before the interrupted one came back.
-            if interrupted is not None:
-                waiting[interrupted[0]].add(interrupted[1])
-                interrupted = None

@@ -108,6 +108,36 @@ def test_mean_wait_is_that_of_the_formula(name: str) -> None:
     assert queue.running_time / queue.now == pytest.approx(load * streams, rel=0.005)
 
 
+def mean_wait_of_batches(rate: float, largest: int) -> float:
+    """Return the mean wait of M/M/1 whose server takes all that wait, up to `largest`, at once, in mean 1.
+
+    While the server is busy, n jobs wait with a probability in proportion to r^n, where r between 0 and 1 solves
+    1 r^(largest + 1) - (rate + 1) r + rate = 0; it is idle with 1 / rate of the probability that it is busy and none
+    waits (Bailey, 1954: On queueing processes with bulk service; here with a server that starts with any number).
+    """
+    low, high = 0.0, 1.0 - 1e-9
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if middle ** (largest + 1) - (rate + 1.0) * middle + rate > 0.0 else (low, middle)
+    none_waits = 1.0 / (1.0 / (1.0 - low) + 1.0 / rate)
+    return none_waits * low / (1.0 - low) ** 2 / rate
+
+
+@pytest.mark.parametrize(("rate", "largest"), [(0.6, 1), (2.0, 4), (3.0, 4)])
+def test_mean_wait_of_a_batch_server_is_that_of_the_formula(rate: float, largest: int) -> None:
+    batches = [{"size": size, "latency_ms": 1.0} for size in range(2, largest + 1)]
+    source = task(
+        {"kind": "poisson", "mean_gap_ms": 1.0 / rate}, [1.0], NEVER_LATE_MS, ladder={"batches": batches or None}
+    )
+    jobs = 2_000_000
+    device = EdgeScenario.model_validate(
+        scenario(jobs / rate, [source], latency=EXPONENTIAL, late="run", queue_limit=100_000)
+    )
+    queue = Queue()
+    Simulator(device).play(find("clipper", "edge"), 1, sink=queue.take)
+    assert queue.waited / queue.started / NS_PER_MS == pytest.approx(mean_wait_of_batches(rate, largest), rel=0.015)
+
+
 # Deadlines: periodic tasks on one stream, run to completion, deadline = period
 
 

@@ -9,6 +9,7 @@ from slipstream.errors import InvariantError
 from slipstream.families.edge.family import FAMILY
 from slipstream.families.edge.invariants import check
 from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.shared.runs import timeline_of
 from slipstream.families.shared.timeline import DROPPED, LATE, ON_TIME, OPEN, Timeline
 from slipstream.policies.base import find
 from slipstream.sim.eventlog import ARRIVAL, DROP, END, EVENT, FINISH, PREEMPT, READY, START
@@ -118,7 +119,8 @@ def test_waits_and_slices_of_any_episode_are_the_whole_life_of_each_job() -> Non
         nonlocal interruptions
         events = Simulator(device).play(find("random", "edge"), seed)
         interruptions += int((events["kind"] == PREEMPT).sum())
-        shown = FAMILY.timeline(device, events)
+        # Before a batch becomes one slice, every job of it has its own.
+        shown = timeline_of(FAMILY.run_labels(device), events)
         for job in range(len(shown.task)):
             waits = shown.wait_job == job
             runs = shown.slice_job == job
@@ -129,6 +131,11 @@ def test_waits_and_slices_of_any_episode_are_the_whole_life_of_each_job() -> Non
             assert np.array_equal(np.sort(begins)[1:], np.sort(ends)[:-1])
             if shown.finish[job] >= 0:
                 assert ends.max() == shown.finish[job]
+        drawn = FAMILY.timeline(device, events)
+        taken = np.unique(np.stack([shown.slice_resource, shown.slice_start, shown.slice_end]), axis=1)
+        spells = np.stack([drawn.slice_resource, drawn.slice_start, drawn.slice_end])
+        assert np.array_equal(taken, np.unique(spells, axis=1))
+        assert len(drawn.slice_job) == taken.shape[1]
 
     in_short_runs(fill_their_lives, 100, edge_scenarios(), episode_seeds())
     assert interruptions > 100

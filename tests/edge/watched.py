@@ -7,7 +7,7 @@ from collections import Counter
 from slipstream.families.edge.scenario import EdgeScenario
 from tests.reference.edge import Log, ReferenceEdge
 from tests.reference.interference import LEAST_RATE
-from tests.reference.machine import Choice, Job
+from tests.reference.machine import Choice, Event, Job
 
 
 class Watched(ReferenceEdge):
@@ -44,13 +44,30 @@ class Watched(ReferenceEdge):
             self.seen["the device waits"] += by_device
         super()._take_effect(choice)
 
-    def _start(self, job: Job, variant: int, stream: int, preempting: bool) -> None:
-        if job in self.kept:
-            goes_on = self.kept[job].variant == variant
+    def _start(self, jobs: list[Job], variant: int, stream: int, preempting: bool) -> None:
+        task = self.tasks[jobs[0].task]
+        if jobs[0] in self.kept:
+            goes_on = self._kept_by(jobs, variant) is not None
             self.seen["a run goes on" if goes_on else "a run starts over in another variant"] += 1
-        if (job.task, variant) in self.memory.there:
-            self.seen["a start waits for the load of another"] += self.memory.ready_at[job.task, variant] > self.now
-        super()._start(job, variant, stream, preempting)
+            self.seen["a batch goes on"] += goes_on and len(jobs) > 1
+            self.seen["a batch starts over with other jobs"] += (
+                not goes_on and len(jobs) > 1 and self.kept[jobs[0]].variant == variant
+            )
+        weights = (jobs[0].task, task.ranks[variant])
+        if weights in self.memory.there:
+            self.seen["a start waits for the load of another"] += self.memory.ready_at[weights] > self.now
+        self.seen["a batch"] += len(jobs) > 1
+        super()._start(jobs, variant, stream, preempting)
+
+    def _interrupt(self, stream: int) -> None:
+        run = self.runs[stream]
+        self.seen["a batch is interrupted"] += run is not None and len(run.jobs) > 1
+        super()._interrupt(stream)
+
+    def _apply(self, time: int, kind: Event, who: int) -> None:
+        self.seen["the wait for a fuller batch ends"] += kind == Event.FILL
+        self.seen["and a stream is asked again"] += kind == Event.FILL and bool(self.parked)
+        super()._apply(time, kind, who)
 
     def _reprice(self) -> None:
         begun = [stream for stream, run in enumerate(self.runs) if run is not None and run.began]
@@ -95,6 +112,12 @@ LEAST_SHARES = {
     "priorities": 0.03,
     "the least rate": 0.01,
     "helped by a co-runner": 0.01,
+    "a batch": 0.1,
+    "a batch is interrupted": 0.02,
+    "a batch goes on": 0.01,
+    "a batch starts over with other jobs": 0.002,
+    "the wait for a fuller batch ends": 0.05,
+    "and a stream is asked again": 0.02,
     "log PREEMPT": 0.1,
     "log READY": 0.1,
     "log EVICT": 0.1,

@@ -29,6 +29,8 @@ LEFT_OUT = {
     "taskgraph/push-8-2g2c": set(),
     "serving/tiny": {"eft", "most-accurate"},
     "cluster/tiny": {"las", "tiresias-2q"},
+    "elastic/tiny": set(),
+    "elastic/at-events": {"max-min", "water-filling", "finish-time-fair", "min-makespan", "gavel-fifo"},
     "llm/tiny": {"sarathi", "least-load", "prefix-affinity"},
 }
 

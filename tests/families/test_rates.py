@@ -34,6 +34,11 @@ def requests(data, keys):
     data["models"][0]["arrivals"] = {"kind": "poisson", **keys}
 
 
+def drawn(data, keys):
+    del data["requests"]["rate_hz"]
+    data["requests"] |= keys
+
+
 CASES = {
     "serving/tiny": (requests, {"mean_gap_ms": 40.0}, {"rate_hz": 25.0}),
     "edge/tiny poisson": (edge("poisson"), {"mean_gap_ms": 40.0}, {"rate_hz": 25.0}),
@@ -41,6 +46,7 @@ CASES = {
     "dag/tiny": (arrivals, {"mean_gap_s": 40.0}, {"rate_hz": 0.025}),
     "taskgraph/tiny": (arrivals, {"mean_gap_ms": 40.0}, {"rate_hz": 25.0}),
     "cluster/tiny": (synthetic, {"mean_gap_s": 40.0}, {"rate_hz": 0.025}),
+    "llm/tiny": (drawn, {"mean_gap_s": 0.0625}, {"rate_hz": 16.0}),
 }
 
 
@@ -50,7 +56,7 @@ def arrivals_of(data):
         return data["tasks"][0]["arrival"]
     if data["family"] == "serving":
         return data["models"][0]["arrivals"]
-    return data["jobs"] if data["family"] == "cluster" else data["arrivals"]
+    return data[{"cluster": "jobs", "llm": "requests"}.get(data["family"], "arrivals")]
 
 
 def scenario(case, keys):
@@ -79,9 +85,11 @@ def test_both_keys_at_once_are_refused(case):
         scenario(case, {**gap, **rate})
 
 
-@pytest.mark.parametrize("case", ["edge/tiny poisson", "edge/tiny external", "taskgraph/tiny", "serving/tiny"])
+@pytest.mark.parametrize(
+    "case", ["edge/tiny poisson", "edge/tiny external", "taskgraph/tiny", "serving/tiny", "llm/tiny"]
+)
 def test_one_of_the_keys_is_required(case):
-    with pytest.raises(ScenarioError, match="expected either 'mean_gap_ms' or 'rate_hz'"):
+    with pytest.raises(ScenarioError, match=f"expected either '{next(iter(CASES[case][1]))}' or 'rate_hz'"):
         scenario(case, {})
 
 

@@ -39,6 +39,10 @@ def test_the_article_follows_the_sound(text):
         ("co2_kg", ("CO2", "kg")),
         ("s", ("s", "")),
         ("throughput_hz/find", ("throughput/find", "/s")),
+        ("tokens_per_s", ("tokens", "/s")),
+        ("throughput_per_h", ("throughput", "/h")),
+        ("e2e_mean_s/chat", ("E2E mean/chat", "s")),
+        ("tpot_p99_ms", ("TPOT p99", "ms")),
     ],
 )
 def test_a_metric_is_a_name_and_a_unit(metric, words):
@@ -46,8 +50,10 @@ def test_a_metric_is_a_name_and_a_unit(metric, words):
 
 
 def test_a_title_has_the_unit_in_brackets():
-    titles = [metric_title(name) for name in ("makespan_ms", "throughput_hz", "energy_kwh", "miss_rate")]
-    assert titles == ["makespan (ms)", "throughput (per s)", "energy (kWh)", "miss rate"]
+    titles = [
+        metric_title(name) for name in ("makespan_ms", "throughput_hz", "tokens_per_s", "energy_kwh", "miss_rate")
+    ]
+    assert titles == ["makespan (ms)", "throughput (per s)", "tokens (per s)", "energy (kWh)", "miss rate"]
 
 
 def test_numbers_in_names_are_in_order():

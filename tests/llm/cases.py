@@ -131,6 +131,48 @@ CASES = [
         ],
     ),
     Case(
+        "blocks are kept free as long as a request runs, though it has nothing to do",
+        # The only token of the first request is under way when the second step is scheduled.
+        scenario([request(0, 24, 1), request(0, 12, 1)], token_budget=24, watermark=0.4),
+        [
+            *[(0, A, 0, 0, -1, 24), (0, A, 0, 1, -1, 12), (0, S, 0, 0, 0, 0)],
+            *[(10, READY, 0, 0, 0, 0), (10, F, 0, 0, 0, 0), (10, EVICT, 0, 0, -1, 1), (10, DONE, 6, 24, 1, 0)],
+            *[(10, S, 0, 1, 0, 0), (20, READY, 0, 1, 0, 0), (20, F, 0, 1, 0, 0), (20, EVICT, 0, 1, -1, 1)],
+            *[(20, DONE, 3, 12, 1, 0), (20, *LAST)],
+        ],
+    ),
+    Case(
+        "a long prompt is cut until its request is alone",
+        scenario([request(0, 10, 1), request(0, 4, 1)], long_prefill_tokens=3, steps_in_flight=1),
+        [
+            *[(0, A, 0, 0, -1, 10), (0, A, 0, 1, -1, 4), (0, S, 0, 0, 0, 0), (0, S, 0, 1, 0, 1)],
+            *[(10, DONE, 2, 6, 2, 0), (20, READY, 0, 1, 0, 1), (20, F, 0, 1, 0, 1), (20, EVICT, 0, 1, -1, 1)],
+            *[(20, DONE, 3, 4, 2, 0), (30, READY, 0, 0, 0, 0), (30, F, 0, 0, 0, 0), (30, EVICT, 0, 0, -1, 1)],
+            *[(30, DONE, 3, 4, 1, 0), (30, *LAST)],
+        ],
+    ),
+    *(
+        Case(
+            f"a freed block that is not in the cache is used {when} in version {version}",
+            # Four blocks. The second request leaves a block of 3 tokens, the third takes three, the fourth looks for
+            # the block of the first.
+            scenario(
+                [request(0, 4, 1, hashes=[7]), request(20, 3, 1), request(40, 12, 1), request(60, 5, 1, hashes=[7])],
+                **{"version": version, "blocks": 5, "prefix_cache": True, "steps_in_flight": 1},
+            ),
+            [
+                *[(0, A, 0, 0, -1, 4), (0, S, 0, 0, 0, 0), (10, READY, 0, 0, 0, 0), (10, F, 0, 0, 0, 0)],
+                *[(10, EVICT, 0, 0, -1, 1), (10, DONE, 1, 4, 1, 0), (20, A, 0, 1, -1, 3), (20, S, 0, 1, 0, 0)],
+                *[(30, READY, 0, 1, 0, 0), (30, F, 0, 1, 0, 0), (30, EVICT, 0, 1, -1, 1), (30, DONE, 1, 3, 1, 0)],
+                *[(40, A, 0, 2, -1, 12), (40, S, 0, 2, 0, 0), (50, READY, 0, 2, 0, 0), (50, F, 0, 2, 0, 0)],
+                *[(50, EVICT, 0, 2, -1, 1), (50, DONE, 3, 12, 1, 0), (60, A, 0, 3, -1, 5), (60, S, 0, 3, 0, 0)],
+                *[(70, READY, 0, 3, found, 0), (70, F, 0, 3, 0, 0), (70, EVICT, 0, 3, -1, 1)],
+                *[(70, DONE, 2, 5 - 4 * found, 1, 0), (70, *LAST)],
+            ],
+        )
+        for version, when, found in (("0.32", "first", 1), ("0.19", "last", 0))
+    ),
+    Case(
         "what no memory holds is rejected",
         scenario([request(0, 38, 3), request(0, 38, 2)], token_budget=64),
         [

@@ -51,6 +51,9 @@ MUTANTS = [
     Mutant("pieces do not tell their blocks apart", BLOCKS, "np.uint64(index % per_piece)", "np.uint64(0)"),
     Mutant("blocks of guessed tokens are entered", BLOCKS, "full = min(tokens, request.known) //", "full = tokens //"),
     Mutant("the cache forgets nothing", BLOCKS, "        if entry.key != NO_KEY:\n", "        if entry.users > 0:\n"),
+    Mutant("blocks without content are used last", BLOCKS, "version >= UNKEYED_FIRST", "version > 99"),
+    Mutant("later copies are found", BLOCKS, "            found = block\n", "            return block\n"),
+    Mutant("a lone prompt is cut", SCHEDULE, "machine.version >= LONE_UNCUT", "machine.version > 99"),
     Mutant("partial blocks are free", BLOCKS, "(tokens + spec.machine[0].block_tokens - 1) //", "tokens //"),
     Mutant("blocks are shared beyond the prompt", BLOCKS, "min(request.prompt, tokens) //", "tokens //"),
     # Schedules
@@ -63,13 +66,13 @@ MUTANTS = [
     Mutant(
         "long prompts are not cut when they run",
         SCHEDULE,
-        "    if 0 < machine.long_prefill < tokens:\n        tokens = machine.long_prefill\n    return",
-        "    if 0 > machine.long_prefill:\n        tokens = machine.long_prefill\n    return",
+        "    if 0 < own.long_prefill < tokens:\n        tokens = own.long_prefill\n    return",
+        "    if 0 > own.long_prefill:\n        tokens = own.long_prefill\n    return",
     ),
     Mutant(
         "admissions follow preemptions", SCHEDULE, "own.preempted == 0 and own.left > 0", "own.left > 0", quick=True
     ),
-    Mutant("the headroom always counts", SCHEDULE, "if own.sequences > 0 else 0)", "if own.sequences >= 0 else 0)"),
+    Mutant("the headroom always counts", SCHEDULE, "if own.running > 0 else 0)", "if own.running >= 0 else 0)"),
     Mutant(
         "found tokens are computed again",
         SCHEDULE,
@@ -127,7 +130,8 @@ MUTANTS = [
         "        own.index -= 0\n    elif",
     ),
     Mutant("the highest priority is preempted", QUEUES, "if priority > lowest or", "if priority < lowest or"),
-    Mutant("the oldest is preempted", QUEUES, "other.arrival > worst.arrival", "other.arrival < worst.arrival"),
+    Mutant("the last block is not entered", QUEUES, "        if spec.machine[0].prefix:\n", "        if False:\n"),
+    Mutant("the oldest is preempted", QUEUES, "== lowest and other > worst", "== lowest and other < worst"),
     Mutant(
         "slow requests keep their limit", QUEUES, "group.tpot * (request.output - 1)", "group.tpot * request.output"
     ),

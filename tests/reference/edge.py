@@ -55,6 +55,8 @@ COLUMNS = (
     "fastest_latency",
     "model_code",
     "dataset_code",
+    "batch",
+    "fill",
 )
 
 
@@ -88,31 +90,35 @@ class ReferenceEdge(Machine):
         return NOTHING | {
             "slack": float(task.queue[0].deadline - self.now) if task.queue else 0.0,
             "queue_length": float(len(task.queue)),
-            "running": float(sum(self.tasks[run.job.task] is task for run in self.running)),
+            "running": float(sum(len(run.jobs) for run in self.running if self.tasks[run.job.task] is task)),
             "completed": task.finished / task.released if task.released else 0.0,
             "next_arrival": float(self._next_arrival(task)) if task.queue else 0.0,
             "deadline": float(task.deadline),
             "period": float(task.period),
             "weight": float(task.spec.weight),
             "criticality": float(task.spec.criticality),
-            "num_variants": float(len(task.latencies)),
             "fastest_latency": float(task.latencies[0]),
             "model_code": code(task.spec.model),
             "dataset_code": code(task.spec.dataset),
+            "fill": float(task.fill or 0),
+            "num_variants": float(len(task.spec.ladder)),
         }
 
     def _variant_columns(self, index: int, variant: int) -> Row:
         """Return what dispatch and preempt rows of a variant have in common, beside the columns of the task."""
         task = self.tasks[index]
-        rung = task.spec.ladder[variant]
+        rank, size = task.ranks[variant], task.sizes[variant]
+        rung = task.spec.ladder[rank]
         kept = self.kept_by_head(index, variant) if task.queue else None
-        there = bool(task.queue) and (index, variant) in self.memory.there
+        there = bool(task.queue) and (index, rank) in self.memory.there
         return {
+            "batch": float(size),
+            "weight": float(task.spec.weight) * size,
             "progress": 1.0 - kept.expected / task.latencies[variant] if kept is not None else 0.0,
             "resident": float(there or self._weights_never_matter()),
             "latency": float(task.latencies[variant]),
             "accuracy": float(rung.accuracy),
-            "variant_rank": float(variant),
+            "variant_rank": float(rank),
             "demand": float(rung.demand),
             "compute_share": float(rung.compute_share),
             "bandwidth_share": float(rung.bandwidth_share),
@@ -141,7 +147,7 @@ class ReferenceEdge(Machine):
                 columns |= self._corun(index, variant, stream, preempting=True)
                 columns["victim_slack"] = float(victim.job.deadline - self.now)
                 columns["victim_left"] = victim.expected_left(self.now)
-                columns["victim_weight"] = float(self.tasks[victim.job.task].spec.weight)
+                columns["victim_weight"] = float(self.tasks[victim.job.task].spec.weight) * len(victim.jobs)
         return columns
 
     def _priority(self, stream: int) -> float:
@@ -176,12 +182,12 @@ class ReferenceEdge(Machine):
         """Return when a job started now on the stream would end, and the least slack of the others at their ends."""
         kept = self.kept_by_head(index, variant)
         left = {stream: kept.expected if kept is not None else float(self.tasks[index].latencies[variant])}
-        runners = {stream: Runner(stream, index, variant)}
+        runners = {stream: Runner(stream, index, self.tasks[index].ranks[variant])}
         deadlines: dict[int, int] = {}
         for other, run in enumerate(self.runs):
             if run is not None and other != stream:
                 left[other] = run.expected_left(self.now)
-                runners[other] = Runner(other, run.job.task, run.variant)
+                runners[other] = Runner(other, run.job.task, run.rank)
                 deadlines[other] = run.job.deadline
         ends = self._ends(stream, left, runners)
         return {

@@ -88,7 +88,10 @@ class Engine:
     index: int = 0
     left: int = 0
     preempted: bool = False
-    cache: dict[Any, Block] = field(default_factory=dict)
+    cache: dict[Any, list[Block]] = field(default_factory=dict)
+    """Blocks by content, in the order in which they were entered."""
+    cut: int = 0
+    """Most tokens of a request in the step that is scheduled, 0 for no limit."""
 
     @property
     def sequences(self) -> int:
@@ -120,7 +123,8 @@ class ReferenceMachine:
             (one.priority, round((one.ttft_s or 0.0) * 1e9), round((one.tpot_ms or 0.0) * 1e6))
             for one in scenario.classes
         ]
-        kept = math.floor(self.rules.watermark * self.usable)
+        kept = math.floor(self.rules.watermark * self.rules.blocks)
+        self.modern = self.rules.version == "0.32"
         self.engines = [
             Engine(place, [Block() for _ in range(self.usable)], self.rules.token_budget, kept)
             for place in range(scenario.engines)
@@ -234,7 +238,7 @@ class ReferenceMachine:
         blocks: list[Block] = []
         if self.rules.prefix_cache:
             for index in range((request.known - 1) // self.rules.block_tokens):
-                block = engine.cache.get(self.content(request, index))
+                block = next(iter(engine.cache.get(self.content(request, index), [])), None)
                 before = blocks[-1] if blocks else None
                 if block is None or (block.users and block.before is not before):
                     break
@@ -249,7 +253,7 @@ class ReferenceMachine:
         while len(request.blocks) < self.blocks_for(tokens):
             block = engine.free.pop(0)
             if block.content is not None:
-                del engine.cache[block.content]
+                engine.cache[block.content].remove(block)
             block.content, block.users = None, 1
             block.before = request.blocks[-1] if request.blocks else None
             request.blocks.append(block)
@@ -258,16 +262,17 @@ class ReferenceMachine:
         full = min(tokens, request.known) // self.rules.block_tokens
         for index in range(request.entered, full):
             content = self.content(request, index)
-            if content not in engine.cache:
-                engine.cache[content] = request.blocks[index]
-                request.blocks[index].content = content
+            engine.cache.setdefault(content, []).append(request.blocks[index])
+            request.blocks[index].content = content
         request.entered = max(full, request.entered)
 
     def take_back(self, engine: Engine, request: Request) -> None:
+        first: list[Block] = []
         for block in reversed(request.blocks):
             block.users -= 1
             if not block.users:
-                engine.free.append(block)
+                (first if self.modern and block.content is None else engine.free).append(block)
+        engine.free[:0] = first
         request.blocks, request.entered = [], 0
 
     # Schedules
@@ -285,8 +290,8 @@ class ReferenceMachine:
         if not self.eos and request.under_way and request.generated + request.under_way >= request.output:
             return 0
         tokens = request.known + request.under_way - request.computed
-        if self.rules.long_prefill_tokens:
-            tokens = min(tokens, self.rules.long_prefill_tokens)
+        if engine.cut:
+            tokens = min(tokens, engine.cut)
         return min(tokens, engine.left)
 
     def victim(self, engine: Engine) -> Request:
@@ -294,7 +299,7 @@ class ReferenceMachine:
             return engine.running[-1]
         return max(
             engine.running,
-            key=lambda one: (self.limits[one.group][0], one.arrival, engine.running.index(one)),
+            key=lambda one: (self.limits[one.group][0], one.place),
         )
 
     def preempt(self, engine: Engine, request: Request) -> None:
@@ -336,7 +341,7 @@ class ReferenceMachine:
         return self.blocks_for(request.known) - sum(one.users > 0 for one in hits), hits
 
     def available(self, engine: Engine) -> int:
-        return len(engine.free) - (engine.kept_free if engine.sequences else 0)
+        return len(engine.free) - (engine.kept_free if engine.running else 0)
 
     def admit(self, engine: Engine, request: Request) -> bool:
         needed, hits = self.needs(engine, request)
@@ -351,8 +356,8 @@ class ReferenceMachine:
         request.entered = request.hits = len(hits)
         request.computed = len(hits) * self.rules.block_tokens
         tokens = request.known - request.computed
-        if self.rules.long_prefill_tokens:
-            tokens = min(tokens, self.rules.long_prefill_tokens)
+        if engine.cut:
+            tokens = min(tokens, engine.cut)
         tokens = min(tokens, engine.left)
         self.give(engine, request, request.computed + tokens)
         request.scheduled = tokens
@@ -454,6 +459,7 @@ class ReferenceMachine:
             self.sit(engine, request)
         else:
             engine.running.remove(request)
+            self.give(engine, request, request.computed - request.under_way)
         self.write(F, request.group, request.number, 0, request.seat)
         self.stand_up(engine, request)
         self.take_back(engine, request)
@@ -489,6 +495,8 @@ class ReferenceMachine:
         """Continue the schedule of an engine; return what must be decided, nothing if its step has begun."""
         if engine.phase == "idle":
             engine.left, engine.index, engine.preempted = engine.budget, 0, False
+            alone = self.modern and len(engine.running) + len(engine.waiting) <= 1
+            engine.cut = 0 if alone else self.rules.long_prefill_tokens
             engine.phase = "running"
             if self.asks_level(engine):
                 return "level"

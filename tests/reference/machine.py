@@ -42,6 +42,7 @@ class Event(IntEnum):
     ARRIVAL = 2
     HORIZON = 3
     EFFECT = 4
+    FILL = 5
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,14 @@ class Job:
     task: int
     k: int
     deadline: int
+    release: int
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What an interrupted job keeps of its run."""
+    """What interrupted jobs keep of their run: they go on together or not at all."""
 
+    jobs: list[Job]
     variant: int
     work: float
     expected: float
@@ -65,10 +68,14 @@ class Kept:
 
 @dataclass
 class Run:
-    """A job that holds a stream, with the work left when it was last brought up to date."""
+    """Jobs that hold a stream together, with the work left when it was last brought up to date.
 
-    job: Job
+    `variant` counts the variants of the ladder over and over, once for each size of a batch.
+    """
+
+    jobs: list[Job]
     variant: int
+    rank: int
     latency: float
     total_work: float
     work: float
@@ -86,9 +93,14 @@ class Run:
     """When it last came to a border."""
 
     @property
+    def job(self) -> Job:
+        """The oldest of its jobs."""
+        return self.jobs[0]
+
+    @property
     def weights(self) -> Weights:
         """What must be on the device for this run."""
-        return self.job.task, self.variant
+        return self.job.task, self.rank
 
     @property
     def stop(self) -> float:
@@ -137,12 +149,17 @@ class TaskState:
     """A task of the scenario in nanoseconds, and what has become of it so far."""
 
     spec: Task
+    ranks: list[int]
+    """The variant of the ladder that each kind of run uses; the lists below are by kind of run too."""
+    sizes: list[int]
+    """How many jobs each takes."""
     latencies: list[int]
     """By the profile."""
     lengths: list[int]
     """What runs really take, before chance."""
     load_times: list[int]
     powers: list[float]
+    fill: int | None
     deadline: int
     period: int
     releases: Iterator[int]
@@ -153,6 +170,17 @@ class TaskState:
     finished: int = 0
     queue: list[Job] = field(default_factory=list)
     """The waiting jobs in the order of their release."""
+    head: Job | None = None
+    """The head of the queue when it was last looked at."""
+    fill_at: int | None = None
+    """When the head has waited long enough for a fuller batch."""
+
+    def look_at_head(self, now: int) -> None:
+        """Set the end of the wait for a fuller batch if there is another head."""
+        head = self.queue[0] if self.queue else None
+        if head != self.head:
+            self.head = head
+            self.fill_at = None if head is None or self.fill is None else max(now, head.release + self.fill)
 
 
 @dataclass
@@ -220,17 +248,18 @@ class Machine:
         spec = self.scenario.tasks[index]
         if trace is None:
             trace = self._inline_trace(spec)
-        latencies = [ns(variant.latency_ms) for variant in spec.ladder]
+        kinds = _kinds_of_runs(spec, self.scenario.device.busy_w)
+        latencies = [ns(kind.latency_ms) for kind in kinds]
         draws = Draws(stream_key(self.key, 1 + 2 * index))
-        busy_w = self.scenario.device.busy_w
         return TaskState(
             spec=spec,
+            ranks=[kind.rank for kind in kinds],
+            sizes=[kind.size for kind in kinds],
             latencies=latencies,
-            lengths=[
-                ns(variant.latency_ms if variant.actual_ms is None else variant.actual_ms) for variant in spec.ladder
-            ],
-            load_times=[ns(variant.load_ms) for variant in spec.ladder],
-            powers=[busy_w if variant.power_w is None else variant.power_w for variant in spec.ladder],
+            lengths=[ns(kind.actual_ms) for kind in kinds],
+            load_times=[ns(spec.ladder[kind.rank].load_ms) for kind in kinds],
+            powers=[kind.power_w for kind in kinds],
+            fill=None if spec.fill_ms is None else ns(spec.fill_ms),
             deadline=ns(spec.relative_deadline_ms),
             period=mean_gap(spec.arrival, latencies[0], trace, self.horizon),
             releases=releases_of(spec.arrival, draws, trace, self.horizon),
@@ -286,16 +315,23 @@ class Machine:
 
     def setup(self, task: int, variant: int, preempting: bool) -> int:
         """Return for how long a start would hold its stream before it runs."""
-        if (task, variant) in self.memory.there:
-            load = max(0, self.memory.ready_at[task, variant] - self.now)
+        weights = (task, self.tasks[task].ranks[variant])
+        if weights in self.memory.there:
+            load = max(0, self.memory.ready_at[weights] - self.now)
         else:
             load = self.tasks[task].load_times[variant]
         return (self.preemption_cost if preempting else 0) + load
 
     def kept_by_head(self, task: int, variant: int) -> Kept | None:
-        """Return the run with which the task's head job would go on in this variant."""
-        kept = self.kept.get(self.tasks[task].queue[0])
-        return kept if kept is not None and kept.variant == variant else None
+        """Return the run with which the task's oldest jobs would go on in this variant."""
+        state = self.tasks[task]
+        return self._kept_by(state.queue[: state.sizes[variant]], variant)
+
+    def _kept_by(self, jobs: list[Job], variant: int) -> Kept | None:
+        """Return the run with which these jobs would go on: interrupted last in it, all of them and no other."""
+        kept = self.kept.get(jobs[0])
+        same = kept is not None and kept.variant == variant and kept.jobs == jobs
+        return kept if same and all(self.kept.get(job) is kept for job in jobs) else None
 
     # Choices
 
@@ -320,9 +356,9 @@ class Machine:
     def _may_start(self, task: int, variant: int, stream: int | None) -> bool:
         """Return whether the task's head can start in this variant, where `stream` is taken from its job if given."""
         state = self.tasks[task]
-        if not state.queue or variant >= len(state.latencies):
+        if not state.queue or variant >= len(state.latencies) or len(state.queue) < state.sizes[variant]:
             return False
-        return self.memory.fits((task, variant), self._weights_in_use(without=stream))
+        return self.memory.fits((task, state.ranks[variant]), self._weights_in_use(without=stream))
 
     def _weights_in_use(self, without: int | None = None) -> set[Weights]:
         return {run.weights for stream, run in enumerate(self.runs) if run is not None and stream != without}
@@ -380,23 +416,32 @@ class Machine:
             if choice.asked < self.streams:
                 self.parked.add(choice.asked)
             return
-        self.tasks[choice.job.task].queue.pop(0)
+        task = self.tasks[choice.job.task]
         if choice.variant is None:
+            task.queue.pop(0)
+            task.look_at_head(self.now)
             self._record(Log.DROP, choice.job)
             self._lose(choice.job)
             return
+        jobs = task.queue[: task.sizes[choice.variant]]
+        del task.queue[: len(jobs)]
+        task.look_at_head(self.now)
         if choice.victim is not None:
             self._interrupt(choice.stream)
-        self._start(choice.job, choice.variant, choice.stream, preempting=choice.victim is not None)
+        self._start(jobs, choice.variant, choice.stream, preempting=choice.victim is not None)
 
     def _interrupt(self, stream: int) -> None:
-        """Take a job off its stream and let it wait again; rates and power follow with the start that comes next."""
+        """Take jobs off their stream and let them wait again; rates and power follow with the start that comes next."""
         run = self._leave(stream)
-        self._record(Log.PREEMPT, run.job, run.variant, stream)
-        if self.preemption != "restart":
-            run.bring_up_to_date(self.now)
-            self.kept[run.job] = Kept(run.variant, run.work, run.expected, run.stages_done)
-        insort(self.tasks[run.job.task].queue, run.job, key=lambda job: job.k)
+        self._record_all(Log.PREEMPT, run, stream)
+        run.bring_up_to_date(self.now)
+        kept = Kept(run.jobs, run.variant, run.work, run.expected, run.stages_done)
+        task = self.tasks[run.job.task]
+        for job in run.jobs:
+            if self.preemption != "restart":
+                self.kept[job] = kept
+            insort(task.queue, job, key=lambda one: one.k)
+        task.look_at_head(self.now)
 
     def _leave(self, stream: int) -> Run:
         run = self.runs[stream]
@@ -405,13 +450,14 @@ class Machine:
         self.memory.use(run.weights)
         return run
 
-    def _start(self, job: Job, variant: int, stream: int, preempting: bool) -> None:
-        setup = self.setup(job.task, variant, preempting)
-        self._bring_weights(job.task, variant)
-        run = self._new_run(job, variant, self.now + setup)
+    def _start(self, jobs: list[Job], variant: int, stream: int, preempting: bool) -> None:
+        task = jobs[0].task
+        setup = self.setup(task, variant, preempting)
+        self._bring_weights(task, self.tasks[task].ranks[variant])
+        run = self._new_run(jobs, variant, self.now + setup)
         self.runs[stream] = run
         self.memory.use(run.weights)
-        self._record(Log.START, job, variant, stream)
+        self._record_all(Log.START, run, stream)
         if setup == 0:
             run.began = True
         else:
@@ -419,24 +465,26 @@ class Machine:
         self._reprice()
         self._sum_power()
 
-    def _bring_weights(self, task: int, variant: int) -> None:
-        if (task, variant) in self.memory.there:
+    def _bring_weights(self, task: int, rank: int) -> None:
+        if (task, rank) in self.memory.there:
             return
-        for evicted in self.memory.make_room((task, variant), self._weights_in_use()):
+        for evicted in self.memory.make_room((task, rank), self._weights_in_use()):
             self.log.append((self.now, int(Log.EVICT), evicted[0], -1, evicted[1], -1))
-        self.memory.bring((task, variant), self.now + self.tasks[task].load_times[variant])
+        self.memory.bring((task, rank), self.now + self.tasks[task].load_times[rank])
 
-    def _new_run(self, job: Job, variant: int, ready_at: int) -> Run:
-        task = self.tasks[job.task]
+    def _new_run(self, jobs: list[Job], variant: int, ready_at: int) -> Run:
+        task = self.tasks[jobs[0].task]
         latency = float(task.latencies[variant])
-        total_work = float(task.lengths[variant]) * self._factor(job)
-        stages = task.spec.ladder[variant].stages if self.preemption == "stage" else 1
-        kept = self.kept.pop(job, None)
-        if kept is None or kept.variant != variant:
-            kept = Kept(variant, total_work, latency, stages_done=0)
+        # The oldest job decides how long the run takes.
+        total_work = float(task.lengths[variant]) * self._factor(jobs[0])
+        stages = task.spec.ladder[task.ranks[variant]].stages if self.preemption == "stage" else 1
+        kept = self._kept_by(jobs, variant) or Kept(jobs, variant, total_work, latency, stages_done=0)
+        for job in jobs:
+            self.kept.pop(job, None)
         return Run(
-            job=job,
+            jobs=jobs,
             variant=variant,
+            rank=task.ranks[variant],
             latency=latency,
             total_work=total_work,
             work=kept.work,
@@ -462,7 +510,7 @@ class Machine:
 
     def _reprice(self) -> None:
         begun = {stream: run for stream, run in enumerate(self.runs) if run is not None and run.began}
-        runners = [Runner(stream, run.job.task, run.variant) for stream, run in begun.items()]
+        runners = [Runner(stream, run.job.task, run.rank) for stream, run in begun.items()]
         for run, rate in zip(begun.values(), rates_of(self.scenario, runners), strict=True):
             if rate != run.rate:
                 run.change_rate(self.now, rate)
@@ -502,6 +550,8 @@ class Machine:
                 pending.append((max(self.now, task.queue[0].deadline), Event.EXPIRY, index))
             if task.next_release is not None:
                 pending.append((task.next_release, Event.ARRIVAL, index))
+            if task.fill_at is not None:
+                pending.append((task.fill_at, Event.FILL, index))
         if self.in_flight is not None:
             pending.append((self.in_flight.effect, Event.EFFECT, 0))
         return min(pending)
@@ -537,6 +587,8 @@ class Machine:
             self._expire(who)
         elif kind == Event.ARRIVAL:
             self._arrive(who)
+        elif kind == Event.FILL:
+            self.tasks[who].fill_at = None
         else:
             self.truncated = True
             self._record(Log.END)
@@ -547,7 +599,7 @@ class Machine:
         assert run is not None
         if not run.began:
             run.began = True
-            self._record(Log.READY, run.job, run.variant, stream)
+            self._record_all(Log.READY, run, stream)
             self._reprice()
         elif run.stages_done + 1 < run.stages:
             run.pass_border(self.now)
@@ -557,15 +609,16 @@ class Machine:
 
     def _finish(self, stream: int) -> None:
         run = self._leave(stream)
-        self._record(Log.FINISH, run.job, run.variant, stream)
+        self._record_all(Log.FINISH, run, stream)
         task = self.tasks[run.job.task]
-        task.finished += 1
-        tardiness = self.now - run.job.deadline
-        if tardiness <= 0:
-            self.terms["on_time_accuracy"] += task.spec.weight * task.spec.ladder[run.variant].accuracy
-        else:
-            self.terms["lateness"] += task.spec.weight * min(1.0, tardiness / task.deadline)
-            self.late_finishes += 1
+        for job in run.jobs:
+            task.finished += 1
+            tardiness = self.now - job.deadline
+            if tardiness <= 0:
+                self.terms["on_time_accuracy"] += task.spec.weight * task.spec.ladder[run.rank].accuracy
+            else:
+                self.terms["lateness"] += task.spec.weight * min(1.0, tardiness / task.deadline)
+                self.late_finishes += 1
         if isinstance(task.spec.arrival, Closed):
             self._schedule(task, self.now + ns(task.spec.arrival.think_ms))
         self._reprice()
@@ -573,12 +626,13 @@ class Machine:
 
     def _expire(self, index: int) -> None:
         job = self.tasks[index].queue.pop(0)
+        self.tasks[index].look_at_head(self.now)
         self._record(Log.EXPIRE, job)
         self._lose(job)
 
     def _arrive(self, index: int) -> None:
         task = self.tasks[index]
-        job = Job(index, task.released, self.now + task.deadline)
+        job = Job(index, task.released, self.now + task.deadline, self.now)
         task.released += 1
         task.last_release = self.now
         self.alert = True
@@ -587,6 +641,7 @@ class Machine:
         self._schedule(task, next(task.releases, None))
         if len(task.queue) < self.scenario.device.queue_limit:
             task.queue.append(job)
+            task.look_at_head(self.now)
         else:
             self._record(Log.REJECT, job)
             self._lose(job)
@@ -622,6 +677,10 @@ class Machine:
         task, k = (job.task, job.k) if job is not None else (-1, -1)
         self.log.append((self.now, int(kind), task, k, variant, stream))
 
+    def _record_all(self, kind: Log, run: Run, stream: int) -> None:
+        for job in run.jobs:
+            self._record(kind, job, run.rank, stream)
+
     # Reward
 
     def _open_step(self) -> None:
@@ -644,6 +703,31 @@ class Machine:
             + weights.utilisation * terms["utilisation"]
             - weights.energy * terms["energy"]
         )
+
+
+@dataclass(frozen=True)
+class KindOfRun:
+    """A variant of the ladder for so many jobs at once."""
+
+    rank: int
+    size: int
+    latency_ms: float
+    actual_ms: float
+    power_w: float
+
+
+def _kinds_of_runs(spec: Task, busy_w: float) -> list[KindOfRun]:
+    """Return all kinds of runs: the ladder for one job, then for each size of a batch."""
+    singles, batches = [], []
+    for rank, variant in enumerate(spec.ladder):
+        actual = variant.latency_ms if variant.actual_ms is None else variant.actual_ms
+        power = busy_w if variant.power_w is None else variant.power_w
+        singles.append(KindOfRun(rank, 1, variant.latency_ms, actual, power))
+        for batch in variant.batches or []:
+            longer = batch.latency_ms * (actual / variant.latency_ms)
+            drawn = power if batch.power_w is None else batch.power_w
+            batches.append(KindOfRun(rank, batch.size, batch.latency_ms, longer, drawn))
+    return singles + sorted(batches, key=lambda kind: (kind.size, kind.rank))
 
 
 def kilobytes(megabytes: float) -> int:

@@ -45,7 +45,9 @@ def test_drawing_never_changes_the_run_nor_its_log(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("scenario", ["cluster/tiny", "dag/small", "serving/route", "serving/tiny", "taskgraph/tiny"])
+@pytest.mark.parametrize(
+    "scenario", ["cluster/tiny", "dag/small", "llm/tiny", "serving/route", "serving/tiny", "taskgraph/tiny"]
+)
 def test_every_family_is_drawn_and_its_log_stays_the_same(scenario, tmp_path):
     assert run(scenario, "--log", "plain.parquet", cwd=tmp_path)[0] == 0
     code, output, error = run(scenario, "--log", "drawn.parquet", "--render", cwd=tmp_path, COLUMNS="100")

@@ -51,6 +51,20 @@ def test_a_batch_says_how_long_it_has_run_and_claims_no_share():
     assert "Bar:" not in text
 
 
+def test_a_request_of_an_llm_engine_says_how_long_it_has_run_and_claims_no_share():
+    """How long one takes alone is known of the mean request only."""
+    scenario = load("llm/tiny")
+    events = Simulator(scenario).play(find("fcfs", "llm"), 0)
+    scene = scene_of(labels_of("llm/tiny"))
+    start = events[events["kind"] == START][0]
+    scene.update(events[events["time"] <= start["time"]])
+    scene.advance_to(int(start["time"]) + 5 * MS)
+    text = frame(scene, "tiny", 120).plain
+    assert re.search(r"A chat, request 0 +for 5\.0 ms", text)
+    assert "█" not in text
+    assert "Bar:" not in text
+
+
 def test_marks_of_the_axis_have_a_suitable_unit():
     for name, window, marks in (
         ("serving/tiny", 200 * MS, ["200 ms ago", "100 ms ago", "now"]),

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from slipstream.families.contract import FAMILIES
+from slipstream.files.wording import ACRONYMS
 from slipstream.scenario import load
 
 LARGEST = 1e9
@@ -34,6 +35,7 @@ WORDS = {
     ),
     "serving": Words((r"gpu 0|accelerators?", r"requests?", r"models?"), (r"executors?", r"streams?", r"processors?")),
     "llm": Words((r"engine \d+ seat \d+|seats?", r"requests?"), (r"executors?", r"streams?", r"processors?")),
+    "elastic": Words((r"GPUs?", r"jobs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")),
     "cluster": Words((r"GPUs?", r"jobs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")),
 }
 WRONG_GRAMMAR = (
@@ -53,7 +55,12 @@ def check_family_words(family: str, text: str) -> None:
 
 
 def check_no_foreign_words(family: str, text: str) -> None:
-    """Check that `text` has no word that means nothing in the family, and no slip of grammar."""
+    """Check that `text` has no word that means nothing in the family, no slip of grammar, no acronym in small letters.
+
+    Names of metrics in small letters with underscores, as in files, are no words.
+    """
+    for acronym in re.findall(rf"(?<![\w.-])(?:{'|'.join(ACRONYMS)})(?![\w.-])", text, re.IGNORECASE):
+        assert acronym.isupper(), f"{family}: {acronym}"
     for word in (*(rf"\b(?:{one})\b" for one in WORDS[family].foreign), *WRONG_GRAMMAR):
         found = re.search(f".{{0,40}}{word}.{{0,40}}", text, re.IGNORECASE)
         assert not found, f"{family}: {found[0]!r}"

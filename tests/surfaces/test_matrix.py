@@ -17,6 +17,7 @@ import slipstream as package
 from slipstream.dashboard.app import create_app
 from slipstream.dashboard.replay import Recording
 from slipstream.families.contract import FAMILIES
+from slipstream.files.wording import metric_title
 from slipstream.policies import names
 from tests.dashboard.conftest import serving
 from tests.dashboard.test_browser import PAGES, browser, visit, visiting  # noqa: F401
@@ -307,13 +308,37 @@ def check_dashboard(cell):
             texts[place] = page.inner_text("main")
             check_no_sentinel(texts[place])
     compared = re.sub(r"[-_()]", " ", texts[places[-2]])
-    assert cell.about.headline[0].split("_")[0] in compared.split()
+    assert metric_title(cell.about.headline[0]).split()[0] in compared.split()
     assert others[0] in texts[places[-2]]
     replay = texts[places[-1]]
     check_no_foreign_words(cell.family, replay)
     assert cell.scenario in replay
     assert re.search(rf"\d\s?{cell.about.time_unit}\b", replay)
     assert "simulated" in replay.lower()
+
+
+def check_try(cell):
+    """The page compares what it suggests on a scenario of the family, with intervals, and replays the runs."""
+    chromium = cell.request.getfixturevalue("browser")
+    with serving(create_app(cell.folder)) as client, visiting(chromium, client) as page:
+        visit(page, client, "#try")
+        page.get_by_label("Start from").select_option(cell.scenario)
+        page.locator(f"#policies input[value='{cell.about.default_policy}']").wait_for()
+        page.get_by_label("Episodes").fill("2")
+        page.wait_for_function("() => !document.getElementById('go').disabled")
+        suggested = page.locator("#policies input:checked").evaluate_all("boxes => boxes.map((box) => box.value)")
+        assert set(suggested) <= set(names(cell.family))
+        page.get_by_role("button", name="Run").click()
+        page.locator("#result-table tbody tr").first.wait_for(timeout=300_000)
+        assert sorted(page.locator("#result-table tbody th").all_inner_texts()) == sorted(suggested)
+        head = page.locator("#result-table thead th").all_inner_texts()
+        assert head[1 : 1 + len(cell.about.headline)] == [metric_title(metric) for metric in cell.about.headline]
+        for text in page.locator("#result-table tbody td").all_inner_texts():
+            assert re.fullmatch(r"-?[\d.,]+ ± [\d.,]+|Replay", text), text
+        check_no_sentinel(page.inner_text("main"))
+        page.get_by_role("link", name=f"Replay {suggested[0]}", exact=True).click()
+        page.locator("#candidates tr.chosen").wait_for(timeout=120_000)
+        assert f"{cell.scenario} under {suggested[0]}, seed 0" in page.inner_text("#replay-about")
 
 
 QUICK = {
@@ -330,7 +355,7 @@ QUICK = {
     "gif": check_gif,
     "perfetto": check_perfetto,
 }
-THOROUGH = {"train": check_train, "dashboard": check_dashboard}
+THOROUGH = {"train": check_train, "dashboard": check_dashboard, "try": check_try}
 
 CELLS = [
     pytest.param(family, check, id=f"{family}-{surface}", marks=marks)

@@ -149,7 +149,8 @@ def execute(
 
     The first Ctrl-C starts no further jobs, waits for those running, and writes all outputs. With --listen, requests
     arrive by POST /v1/tasks/NAME until Ctrl-C, regardless of the horizon. With --engine slurm, held jobs of a Slurm
-    cluster are released where and when the policy starts them.
+    cluster are released where and when the policy starts them. With --engine starpu, the kernels of a tiled graph of
+    taskgraph run on StarPU's workers, and the policy decides inside its scheduler.
 
     Example: slipstream execute edge/cpu-mini --policy edf-fit --device cpu --log run.parquet
     """
@@ -163,16 +164,16 @@ def execute(
 
     if engine == "slurm":
         given = {"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--listen": listen_at}
-        refuse_options({**given, "--live": live})
+        refuse_options(engine, {**given, "--live": live})
         options = DriveOptions(
             slurm_conf, partition or [], dry_run, take, cap_command, interval_s, grace_s, state, seconds
         )
         drive_slurm(scenario, policy, seed, options, log, out, force, as_json)
         return
-    if runs_on_processes(scenario):
+    if engine == "starpu" or runs_on_processes(scenario):
         given = {"--profile": profile, "--data": data, "--listen": listen_at, "--live": live, "--seconds": seconds}
         refuse_device_options(given, device)
-        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
+        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms, engine)
         execute_tasks(scenario, policy, seed, chosen, log, out, show_all, force, as_json)
         return
     refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})

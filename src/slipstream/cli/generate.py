@@ -33,7 +33,7 @@ OutOption = Annotated[
 TraceOption = Annotated[
     Literal["csv", "parquet"] | None,
     typer.Option(
-        help="Write the arrivals of the scenario's seed to such files, which the scenario refers to.",
+        help="Write the arrivals of the scenario's seed to files of this format, which the scenario refers to.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -29,7 +29,8 @@ OutOption = Annotated[
 TraceOption = Annotated[
     Literal["csv", "parquet"] | None,
     typer.Option(
-        help="Write release times to such files beside the scenario, not into it (edge only).", rich_help_panel=OUTPUT
+        help="Write release times to files of this format beside the scenario, not into it (edge only).",
+        rich_help_panel=OUTPUT,
     ),
 ]
 HorizonOption = Annotated[

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 SLURM = "Slurm"
 
 EngineOption = Annotated[
-    Literal["device", "slurm"],
-    typer.Option(help="What runs the jobs: the streams of a device (edge), or a Slurm cluster (cluster)."),
+    Literal["device", "slurm", "starpu"],
+    typer.Option(
+        help="What runs the jobs: the streams of a device (edge) or worker processes (dag, taskgraph, serving), a "
+        "Slurm cluster (cluster), or StarPU (taskgraph)."
+    ),
 ]
 SlurmConfigOption = Annotated[
     Path | None,
@@ -43,7 +46,7 @@ RestOption = Annotated[
 ]
 PartitionOption = Annotated[
     list[str] | None,
-    typer.Option(help="Only this partition of the Slurm cluster; may be repeated.", rich_help_panel=SLURM),
+    typer.Option(help="Only this partition of the Slurm cluster; repeatable.", rich_help_panel=SLURM),
 ]
 DryRunOption = Annotated[
     bool,
@@ -66,7 +69,7 @@ CapCommandOption = Annotated[
 ]
 IntervalOption = Annotated[
     float,
-    typer.Option(help="Seconds between two looks at the queue.", min=0.1, max=3600.0, rich_help_panel=SLURM),
+    typer.Option(help="Seconds between two readings of the queue.", min=0.1, max=3600.0, rich_help_panel=SLURM),
 ]
 GraceOption = Annotated[
     float,
@@ -80,7 +83,7 @@ GraceOption = Annotated[
 StateOption = Annotated[
     Path | None,
     typer.Option(
-        help="Folder by whose lock drivers of the same partitions know of each other; default: one in the home folder.",
+        help="Folder of the lock that keeps a second driver off the same partitions; default: one in the home folder.",
         rich_help_panel=SLURM,
     ),
 ]
@@ -102,7 +105,7 @@ class DriveOptions:
 
     @property
     def folder(self) -> Path:
-        """The folder by whose lock drivers of the same partitions know of each other."""
+        """The folder of the lock that keeps a second driver off the same partitions."""
         if self.state is not None:
             return self.state
         name = hashlib.sha256(repr((str(self.config), sorted(self.partitions))).encode()).hexdigest()[:16]
@@ -118,13 +121,13 @@ def live_snapshot(config: Path | None, rest: Path | None, partitions: list[str])
     return read_snapshot(Slurm(config), partitions) if rest is None else read_rest_snapshot(rest, partitions)
 
 
-def refuse_options(given: dict[str, Any]) -> None:
-    """Raise an error where an option of devices is given."""
+def refuse_options(engine: str, given: dict[str, Any]) -> None:
+    """Raise an error where an option is given that another engine than `engine` has."""
     from slipstream.errors import InputError
 
     for option, value in given.items():
         if value is not None:
-            raise InputError(f"{option}: is for --engine device only: expected it without --engine slurm")
+            raise InputError(f"{option}: is for --engine device only: expected it without --engine {engine}")
 
 
 def drive_slurm(

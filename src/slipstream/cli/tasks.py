@@ -1,4 +1,4 @@
-"""`slipstream execute` and `validate` of scenarios whose tasks run on worker processes."""
+"""`slipstream execute` and `validate` of scenarios whose tasks run on worker processes, or inside StarPU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from slipstream.device.engine import Execution
+    from slipstream.device.starpu.machine import StarpuMachine
     from slipstream.device.tasks.processes import TaskProcesses
     from slipstream.families.contract import Scenario
     from slipstream.policies.base import Policy
@@ -44,7 +45,7 @@ TileSideOption = Annotated[
     int | None,
     typer.Option(
         help="For a tiled graph of taskgraph: run its kernels with BLAS on tiles of N x N numbers in shared "
-        "memory, and check the result; they are timed first.",
+        "memory, and check the result; they are timed first. Default with --engine starpu: 256.",
         min=2,
         max=8192,
         rich_help_panel=DEVICE,
@@ -54,13 +55,14 @@ TileSideOption = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Options of what worker processes run."""
+    """Options of what worker processes or StarPU's workers run."""
 
     time_scale: float | None
     spins: bool
     tile_side: int | None
     allow_code: bool
     watchdog_ms: float | None
+    engine: str = "device"
 
 
 def runs_on_processes(source: str) -> bool:
@@ -100,10 +102,10 @@ def execute_tasks(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Run the tasks of a scenario on worker processes; print the metrics, write log and report."""
+    """Run the tasks of a scenario; print the metrics, write log and report."""
     from slipstream.cli.choosing import choice_json, choice_line, choice_of, played_by
     from slipstream.cli.recording import RunFiles
-    from slipstream.device.tasks.runtime import TaskRuntime
+    from slipstream.device.tasks.trial import runtime_on
     from slipstream.families.contract import family_of
     from slipstream.scenario import load
     from slipstream.sim.eventlog import digest
@@ -113,7 +115,7 @@ def execute_tasks(
     check_outputs((log, EVENT_LOG), (target, PAGE), force=force)
     with _opened(source, player, seed, options) as (loaded, processes, scale):
         choice = choice_of(player, loaded)
-        runtime = TaskRuntime(loaded, processes, scale, options.watchdog_ms)
+        runtime = runtime_on(processes, loaded, scale, options.watchdog_ms)
         about = _about("execute", source, loaded, player.name, seed, scale, processes, played_by(choice))
         files = RunFiles(loaded, about, log, target)
         try:
@@ -152,7 +154,7 @@ def validate_tasks(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Run the tasks of a scenario on worker processes and simulate them; write both, and why they differ, on a page."""
+    """Run the tasks of a scenario and simulate them; write both, and why they differ, on a page."""
     from slipstream.cli.choosing import choice_json, choice_line, choice_of
     from slipstream.device.tasks.runtime import processes_of
     from slipstream.device.tasks.trial import run_task_trial
@@ -196,8 +198,8 @@ def _player(policy: str | None, scenario: Scenario) -> Policy:
 @contextmanager
 def _opened(
     source: str, player: Policy, seed: int, options: TaskOptions
-) -> Iterator[tuple[Scenario, TaskProcesses, float]]:
-    """Yield a scenario, with measured times of its kernels if they run, its worker processes and the time scale."""
+) -> Iterator[tuple[Scenario, TaskProcesses | StarpuMachine, float]]:
+    """Yield a scenario, with measured times of its kernels if they run, what runs it, and the time scale."""
     from slipstream.device.tasks.measuring import measured
     from slipstream.device.tasks.runtime import open_processes
     from slipstream.device.tasks.trial import usual_scale
@@ -205,6 +207,10 @@ def _opened(
     from slipstream.scenario import load
 
     loaded, scale = load(source), options.time_scale
+    if options.engine == "starpu":
+        with _opened_starpu(loaded, options) as (timed, machine):
+            yield timed, machine, 1.0
+        return
     if options.tile_side is not None and (scale is not None or options.spins):
         raise InputError("--time-scale and --spin: are for stand-ins: expected neither with --tile-side")
     with open_processes(loaded, options.allow_code, options.spins, options.tile_side) as processes:
@@ -215,6 +221,21 @@ def _opened(
         yield timed, processes, scale
 
 
+@contextmanager
+def _opened_starpu(scenario: Scenario, options: TaskOptions) -> Iterator[tuple[Scenario, StarpuMachine]]:
+    """Yield a scenario with the measured times of its kernels, and StarPU's workers."""
+    from slipstream.cli.slurm import refuse_options
+    from slipstream.device.starpu.machine import TILE_SIDE, StarpuMachine
+    from slipstream.device.tasks.measuring import SWEEPS, with_kernel_times
+
+    given = {"--time-scale": options.time_scale, "--watchdog-ms": options.watchdog_ms}
+    refuse_options("starpu", {**given, "--spin": options.spins or None, "--allow-code": options.allow_code or None})
+    with StarpuMachine(scenario, options.tile_side or TILE_SIDE) as machine:
+        with errors.status("timing the kernels"):
+            timed = with_kernel_times(scenario, machine.kernel_times(SWEEPS))
+        yield timed, machine
+
+
 def _about(
     command: str,
     source: str,
@@ -222,12 +243,13 @@ def _about(
     policy: str,
     seed: int,
     scale: float,
-    processes: TaskProcesses,
+    processes: TaskProcesses | StarpuMachine,
     plays: str | None = None,
 ) -> dict[str, Any]:
     """Return the metadata of a run's event log."""
     words = ["slipstream", command, source, "--policy", plays or policy, "--seed", str(seed)]
     tiles = processes.tiles
+    words += [] if processes.engine == "device" else ["--engine", processes.engine]
     words += ["--time-scale", f"{scale:g}"] if tiles is None else ["--tile-side", str(tiles.side)]
     run = describe_run(source, scenario, policy, seed, plays)
     return {**run, "command": shlex.join(words), "device": processes.device, "hardware": processes.hardware}

@@ -166,10 +166,18 @@ def train(
     for sentence in result.outcome.sentences():
         console.print(sentence, soft_wrap=True)
     best = f"{folder / 'best'}{result.code}"
-    use = f"slipstream compare {scenario} --policies all,{best}"
-    if general:
-        use = f"slipstream bench suite --policy {best} --practice"
-    console.print(f"Policy: {best} ({use})", soft_wrap=True)
+    console.print(f"Policy: {best} ({command_of_use(scenario, best, general)})", soft_wrap=True)
+
+
+def command_of_use(scenario: str, best: str, general: bool) -> str:
+    """Return a command that compares the policy `best`; `scenario` is a family if the training was `general`."""
+    from slipstream.families.contract import FAMILIES
+    from slipstream.suite.catalogue import load_suite
+
+    if general and scenario in load_suite().families:
+        return f"slipstream bench suite --policy {best} --practice"
+    played = FAMILIES[scenario].default_scenario if general else scenario
+    return f"slipstream compare {played} --policies all,{best}"
 
 
 def default_folder(scenario: str) -> Path:

@@ -96,7 +96,8 @@ def validate(
     """Run a scenario on this machine and in the simulator with the same arrivals; report how they differ, and why.
 
     With --engine slurm, the jobs of a cluster scenario run as sleeps on a Slurm cluster started on this machine,
-    released by the policy and then by Slurm's own backfill, each beside its simulation.
+    released by the policy and then by Slurm's own backfill, each beside its simulation. With --engine starpu, the
+    kernels of a tiled graph run on StarPU's workers.
 
     Example: slipstream validate edge/cpu-mini --policy edf-fit --profile profile.json --fit fitted.json
     """
@@ -110,12 +111,12 @@ def validate(
     from slipstream.reports.html.validation import cause_lines, validation_page, validation_table
 
     if engine == "slurm":
-        refuse_options({"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--fit": fit})
+        refuse_options(engine, {"--profile": profile, "--data": data, "--watchdog-ms": watchdog_ms, "--fit": fit})
         validate_slurm(scenario, policy, seed, runs, jobs, time_scale, as_json)
         return
-    if runs_on_processes(scenario):
+    if engine == "starpu" or runs_on_processes(scenario):
         refuse_device_options({"--profile": profile, "--data": data}, device)
-        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms)
+        chosen = TaskOptions(time_scale, spin, tile_side, allow_code, watchdog_ms, engine)
         validate_tasks(scenario, policy, seed, runs, chosen, out, fit, force, as_json)
         return
     refuse_task_options({"--time-scale": time_scale, "--spin": spin or None, "--tile-side": tile_side})

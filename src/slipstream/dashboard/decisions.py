@@ -266,7 +266,7 @@ class Decisions:
         line, first = self._recording.timeline, effects[0]
         task, variant = int(first["task"]), int(first["variant"])
         words = f"{KINDS[int(first['kind'])]} {line.tasks[task] if 0 <= task < len(line.tasks) else f'task {task}'}"
-        if 0 <= task < len(line.tasks) and 0 <= variant < len(line.variants[task]):
+        if 0 <= task < len(line.tasks) and 0 <= variant < len(line.variants[task]) and line.variants[task][variant]:
             words += f", {line.variants[task][variant]}"
         resource = self._resource(int(first["resource"]))
         return f"{words} on {resource}" if resource else words

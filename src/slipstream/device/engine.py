@@ -114,9 +114,7 @@ class EngineRuntime(ABC, Generic[S]):
 
     def play(self, policy: Policy, seed: int, split: str = "test") -> Execution:
         """Play one episode in real time; `auto` plays a rule or network, whose decisions take microseconds."""
-        policy = on_device(policy)
-        if isinstance(policy, Auto):
-            policy = policy.policy_for(self._raced)
+        policy = decider(policy, self._raced)
         self._lane = None
         with interruptible(self.stop):
             execution = self._play(policy, seed, split)
@@ -125,7 +123,7 @@ class EngineRuntime(ABC, Generic[S]):
 
     def _play(self, policy: Policy, seed: int, split: str) -> Execution:
         lane = self.lane_type(self._scenario)
-        _warm_up(lane, policy)
+        warm_up(lane, policy)
         execution = Execution(np.empty(0))
         restarts = self._machine.restarts
         self._zero = self._next_watchdog_check = now()
@@ -235,7 +233,13 @@ def on_device(policy: Policy) -> Policy:
     return Auto(policy.family, ON_DEVICE) if isinstance(policy, Auto) and policy.effort != ON_DEVICE else policy
 
 
-def _warm_up(lane: DeviceLane[Any], policy: Policy) -> None:
+def decider(policy: Policy, scenario: Scenario) -> Policy:
+    """Return the policy that decides: for `auto`, the rule or network that its race on `scenario` chooses."""
+    policy = on_device(policy)
+    return policy.policy_for(scenario) if isinstance(policy, Auto) else policy
+
+
+def warm_up(lane: DeviceLane[Any], policy: Policy) -> None:
     """Make a first decision and apply a first event before the clock runs, so that compilation is done."""
     lane.begin(0, "train")
     while not lane.asking and not lane.over:

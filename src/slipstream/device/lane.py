@@ -108,6 +108,10 @@ class DeviceLane(Simulator[S_co], Generic[S_co]):
             self._flush(self._flushed.append)
             lanes.resume_lane(self.spec, self.state, 0)
 
+    def take_log(self) -> None:
+        """Take over the rows of a full event log, for an engine that resumes the lane itself."""
+        self._flush(self._flushed.append)
+
     @property
     def asking(self) -> bool:
         """Whether a decision is due."""

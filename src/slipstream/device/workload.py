@@ -104,6 +104,8 @@ def check_device(scenario: Scenario) -> EdgeScenario:
         )
     if scenario.device.memory_mb is not None or scenario.has_load_times:
         raise DeviceError("device.memory_mb or load_ms is set: expected neither: all weights stay loaded here")
+    if scenario.most_jobs > 1:
+        raise DeviceError("a task has batches: expected none: a stream runs one job at a time here")
     return scenario
 
 

@@ -8,7 +8,9 @@ UNITS = ("ms", "s", "hz", "kwh", "mb", "kg", "w", "j")
 """Last words of a metric's name that are its unit."""
 WRITTEN = {"hz": "/s", "kwh": "kWh", "mb": "MB", "w": "W", "j": "J"}
 """Units that are written otherwise than in a name."""
-ACRONYMS = ("jct", "antt", "stp", "co2")
+RATES = {"per_s": "/s", "per_h": "/h"}
+"""Last two words of a metric's name that are its unit."""
+ACRONYMS = ("jct", "antt", "stp", "co2", "ttft", "tpot", "itl", "e2e", "slo", "kv")
 """Words of metrics that are written in capitals."""
 SILENT = ("hour", "honest")
 """Words that begin with a consonant that is not spoken."""
@@ -51,6 +53,9 @@ def metric_words(metric: str) -> tuple[str, str]:
     name, slash, part = metric.partition("/")
     name = name.replace("on_time", "on-time")
     name = "_".join(word.upper() if word in ACRONYMS else word for word in name.split("_"))
+    for end, unit in RATES.items():
+        if name.endswith(f"_{end}"):
+            return name.removesuffix(f"_{end}").replace("_", " ") + slash + part, unit
     words, _, last = name.rpartition("_")
     if words and last in UNITS:
         return words.replace("_", " ") + slash + part, WRITTEN.get(last, last)
@@ -60,4 +65,4 @@ def metric_words(metric: str) -> tuple[str, str]:
 def metric_title(metric: str) -> str:
     """Return the title of a metric's column or axis, name and unit: "makespan (ms)", "throughput (per s)"."""
     name, unit = metric_words(metric)
-    return f"{name} ({'per s' if unit == '/s' else unit})" if unit else name
+    return f"{name} ({unit.replace('/', 'per ')})" if unit else name

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 PACKAGE = Path(__file__).parents[1]
 KERNELS = "kernels"
 ABOVE_KERNELS = frozenset(
-    {"library", "suite", "reports", "runs.py", "importers.py", "dashboard", "service", "cli", "interop"}
+    {"library", "suite", "reports", "runs.py", "importers.py", "dashboard", "service", "cli", "engines", "interop"}
 )
 """What stands above every module that compiles or is read by one: an edit there leaves compiled code as it is."""
 KEY_DIGITS = 24

@@ -54,6 +54,14 @@ class WholeEpisodes(Protocol):
 
 
 @runtime_checkable
+class CompiledEpisodes(WholeEpisodes, Protocol):
+    """Policy whose compiled loop code in C can call."""
+
+    def entry_point(self, simulator: Simulator) -> tuple[Any, tuple[Any, ...]]:
+        """Return the loop that plays the policy, and its arguments for the simulator's lane but the last: choices."""
+
+
+@runtime_checkable
 class ModelBased(WholeEpisodes, Protocol):
     """Policy that knows the scenario's laws and simulates ahead: it decides from the state of a lane, not from rows."""
 
@@ -146,29 +154,31 @@ class Heuristic:
             self.prepare(scenario)
 
     @cached_property
-    def _entry_point(self) -> tuple[Any, int, int]:
+    def _loop(self) -> tuple[Any, int, int]:
         """The compiled loop that plays the heuristic, its form and its address."""
         from slipstream.sim.kernel import lanes
 
         return lanes.run, self.form, self.address
 
-    def _arguments(self, simulator: Simulator) -> tuple[Any, ...]:
-        """Prepare the scenario, set the parameter in the lane, and return the arguments of the compiled loop."""
+    def entry_point(self, simulator: Simulator) -> tuple[Any, tuple[Any, ...]]:
+        """Prepare the scenario, set the parameter in the lane, and return the compiled loop and its arguments."""
         self.prepare_for(simulator.scenario)
         if self.parameter is not None:
             simulator.header["parameter"] = self.parameter
-        return simulator.spec, simulator.state, 0, simulator.buffer, *self._entry_point[1:]
+        loop, form, address = self._loop
+        return loop, (simulator.spec, simulator.state, 0, simulator.buffer, form, address)
 
     def player(self, simulator: Simulator) -> Callable[[int], int]:
         """Return a function that plays a number of decisions in the simulator's lane and returns its status."""
         from slipstream.jit.decorators import code_of
 
-        arguments = self._arguments(simulator)
-        return partial(code_of(self._entry_point[0], *arguments, 0), *arguments)
+        loop, arguments = self.entry_point(simulator)
+        return partial(code_of(loop, *arguments, 0), *arguments)
 
     def run(self, simulator: Simulator, choices: int) -> int:
         """Play at most `choices` decisions in the simulator's lane; return its status."""
-        return int(self._entry_point[0](*self._arguments(simulator), choices))
+        loop, arguments = self.entry_point(simulator)
+        return int(loop(*arguments, choices))
 
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the index of the row to take, in plain Python."""

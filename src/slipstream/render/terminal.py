@@ -86,16 +86,18 @@ def _present(scene: Scene, resource: int, width: int) -> Text:
         return line.append(f"{name}, for {format_duration(labels, scene.now - current.start)}")
     expected = labels.expected[job.task][current.variant]
     served = job.served + scene.now - current.start
-    name = f"{labels.tasks[job.task]}, {labels.variants[job.task][current.variant]}, {labels.nouns.job} {job.number}"
+    words = (labels.tasks[job.task], labels.variants[job.task][current.variant], f"{labels.nouns.job} {job.number}")
+    name = ", ".join(word for word in words if word)
     unit, scale = unit_of(labels, expected)
     work = f" {served / scale:,.1f} of {expected / scale:,.1f} {unit}"
-    if labels.batches:  # how long one takes depends on its size and on the accelerator
+    measured = labels.known_lengths and not labels.batches  # a batch takes as long as its size and accelerator say
+    if not measured:
         expected, work = served, f" for {format_duration(labels, served)}"
     due, colour = _due(scene, current, expected - served)
     name_width = width - len(line.plain) - len(work) - len(due) - 5
     if name_width < len(name):  # a narrow terminal: the name matters more than the times
         work, name_width = "", name_width + len(work)
-    bar = BAR if name_width >= BAR + len(name) and not labels.batches else 0
+    bar = BAR if name_width >= BAR + len(name) and measured else 0
     name_width = max(name_width - bar, 8)
     line.append(f"{letter(job.task)} ", Style(color=task_colour(job.task), bold=True))
     line.append(_short(name, name_width).ljust(name_width) + " ")
@@ -241,7 +243,8 @@ def _key(scene: Scene, width: int) -> list[Text]:
     nouns = scene.labels.nouns
     first = f"A letter begins {with_article(nouns.bar)} of that {nouns.task}."
     lines = [f"{first} Red, in lower case: it missed its deadline." if _has_deadlines(scene) else first]
-    bar = "" if scene.labels.batches else f"    Bar: how long the {nouns.bar} has run, of what it takes alone."
+    measured = scene.labels.known_lengths and not scene.labels.batches
+    bar = "" if not measured else f"    Bar: how long the {nouns.bar} has run, of what it takes alone."
     lines.append(f"{IDLE} idle{bar}")
     return [Text(line if len(line) <= width else short, DIM) for line, short in zip(lines, SHORT_KEY, strict=True)]
 

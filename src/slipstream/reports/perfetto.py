@@ -67,7 +67,7 @@ def _slices(run: Run, process: int) -> list[dict[str, Any]]:
         what = about.get("part", line.tasks[task]) if line.per_job else line.tasks[task]
         slices.append(
             {
-                "name": f"{what} · {variant}",
+                "name": f"{what} · {variant}" if variant else what,
                 "cat": line.groups[int(line.slice_group[index])],
                 "ph": "X",
                 "pid": process,

@@ -136,9 +136,15 @@ const comparePage = (() => {
     const front = points.filter((one) => !points.some((other) => beats(other, one))).sort((a, b) => a.x - b.x);
     // Policies at the same point share one label.
     const together = (one) => points.filter((other) => other.x === one.x && other.y === one.y).map((other) => other.label);
-    const series = points.map((one) => ({ label: one.label, x: [one.x], y: [one.y], mark: "points", named: points.length <= 12 && together(one)[0] === one.label ? together(one).join(", ") : null }));
+    const series = points.map((one) => ({ label: one.label, x: [one.x], y: [one.y], mark: "points", named: points.length <= 12 && together(one)[0] === one.label ? together(one).join(", ") : null, side: side(one.x, points.map((other) => other.x)) }));
     series.push({ label: "Pareto front", x: front.map((one) => one.x), y: front.map((one) => one.y), mark: "line", colour: -1, quiet: true });
     return plot.show(byId("pareto"), series, { xTitle: title(across), yTitle: title(up), xRange: around(points.map((one) => one.x)), yRange: around(points.map((one) => one.y)), height: HEIGHT, label: `${metricName(up)} over ${metricName(across)}, one point per policy` });
+  }
+
+  // Where a label does not leave the chart: to the right of the points in its left third, to the left in its right one.
+  function side(x, all) {
+    const low = Math.min(...all), share = (x - low) / (Math.max(...all) - low || 1);
+    return low === Math.max(...all) ? "center" : share < 1 / 3 ? "right" : share > 2 / 3 ? "left" : "center";
   }
 
   // The range of an axis on which all points have one value; null leaves the choice to the chart.

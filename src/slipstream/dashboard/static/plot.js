@@ -28,12 +28,12 @@ const plot = (() => {
   const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
   // A series: { label, x, y, mark: "line" | "step" | "points" | "bar", colour: index, quiet: dashed, faint: behind
-  // another, low, high: ends of an interval along x, named: text beside the points }.
+  // another, low, high: ends of an interval along x, named: text beside the points, side: where the text is }.
   function traceOf(one, index, colours) {
     const number = one.colour === undefined ? index : one.colour, colour = number < 0 ? colours.muted : charts.lineColour(number);
     const trace = { x: one.x, y: one.y, name: plain(one.label), type: "scatter", showlegend: !one.hidden, hoverinfo: one.faint ? "skip" : undefined, opacity: one.faint ? 0.3 : 1 };
     if (one.mark === "points") {
-      Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.named)) : undefined, textposition: "top center", cliponaxis: false });
+      Object.assign(trace, { mode: one.named ? "markers+text" : "markers", marker: { color: colour, size: 10 }, text: one.named ? one.x.map(() => plain(one.named)) : undefined, textposition: `top ${one.side || "center"}`, cliponaxis: false });
       if (one.low) trace.error_x = { type: "data", symmetric: false, array: one.high.map((high, n) => high - one.x[n]), arrayminus: one.low.map((low, n) => one.x[n] - low), color: colour, thickness: 1.5 };
       return trace;
     }

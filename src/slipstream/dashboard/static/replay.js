@@ -156,7 +156,7 @@ const replayPage = (() => {
     const many = now.resources.length > MOST_LISTED, shown = now.resources.filter(({ job }) => job || !many), idle = now.resources.length - shown.length;
     const busy = shown.slice(0, 64).map(({ name, job }) => make("tr", {}, make("th", { scope: "row" }, name),
       make("td", { class: "text" }, job ? [job.task, job.part, job.variant, page.per_job ? "" : `${page.nouns.job} ${job.number}`].filter(Boolean).join(", ") : "idle"), make("td", { class: "text" }, job ? `until ${short(job.end)} ${page.unit}: ${job.fate}` : "")));
-    const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, `${task}: ${count}`));
+    const queues = now.queues.slice(0, 40).map(({ task, waiting: count }) => make("li", {}, page.per_job ? task : `${task}: ${count}`));
     fill(byId("moment"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources" }, make("table", {}, make("tbody", {}, ...busy))),
       ...(idle ? [make("p", { class: "note" }, `${busy.length ? "Others idle" : "All idle"}: ${idle.toLocaleString("en")} of ${now.resources.length.toLocaleString("en")}.`)] : []),
       make("p", { class: "note" }, now.waiting ? `${counted(now.waiting, page.nouns.job)} waiting:` : `No ${page.nouns.job} is waiting.`), make("ul", { class: "legend" }, ...queues));

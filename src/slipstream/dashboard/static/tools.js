@@ -66,13 +66,14 @@ const tools = (() => {
   const figure = (value, digits = decimals(value)) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: "negative" });
   const short = (value) => Number(value.toPrecision(5)).toLocaleString("en", { maximumFractionDigits: 6 });
   const value = (number) => (number === null || number === undefined ? "–" : figure(number, Number.isInteger(number) ? 0 : undefined));
-  const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ").replace(/\b(jct|antt|stp|co2)\b/, (name) => name.toUpperCase());
+  const words = (metric) => metric.replace("on_time", "on-time").replaceAll("_", " ").replace(/\b(jct|antt|stp|co2|ttft|tpot|itl|e2e|slo|kv)\b/, (name) => name.toUpperCase());
   const UNITS = { ms: "ms", s: "s", us: "µs", hz: "per s", mb: "MB", gb: "GB", kwh: "kWh", j: "J", w: "W", kg: "kg" };
 
   // "response_p99_ms" becomes "response p99 (ms)".
   function metricName(metric) {
-    const [whole, ...part] = metric.split("/"), parts = whole.split("_"), unit = parts.length > 1 && UNITS[parts.at(-1)];
-    return unit ? `${[words(parts.slice(0, -1).join("_")), ...part].join("/")} (${unit})` : words(metric);
+    const [whole, ...part] = metric.split("/"), rate = whole.match(/^(.+)_per_([sh])$/), parts = whole.split("_");
+    const unit = rate ? `per ${rate[2]}` : parts.length > 1 && UNITS[parts.at(-1)], name = rate ? rate[1] : parts.slice(0, -1).join("_");
+    return unit ? `${[words(name), ...part].join("/")} (${unit})` : words(metric);
   }
 
   const algorithm = (name) => ({ ppo: "PPO", reinforce: "REINFORCE" }[name] || name); // as papers write it

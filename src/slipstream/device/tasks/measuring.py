@@ -51,11 +51,19 @@ def measured_kernels(scenario: Scenario, processes: TaskProcesses) -> TaskgraphS
             time = _time_of(processes, 0, TaskRequest(0, 0, number, 0, 1, 0, 0), kernel)
             if sweep:  # the first one warms up
                 times.setdefault(kernel, []).append(time)
-    found = {kernel: max(float(np.median(values)) / 1e6, LEAST_MS) for kernel, values in times.items()}
+    return with_kernel_times(scenario, {kernel: float(np.median(values)) / 1e6 for kernel, values in times.items()})
+
+
+def with_kernel_times(scenario: Scenario, times_ms: dict[str, float]) -> TaskgraphScenario:
+    """Return a scenario with the time of each kernel as measured, on processors of every kind, and without noise."""
+    assert isinstance(scenario, TaskgraphScenario)
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data["durations"] = {
         "kind": "table",
-        "kernels_ms": {kernel: {kind.name: time for kind in scenario.processors} for kernel, time in found.items()},
+        "kernels_ms": {
+            kernel: {kind.name: max(time, LEAST_MS) for kind in scenario.processors}
+            for kernel, time in times_ms.items()
+        },
     }
     data.pop("noise", None)
     return validated(data, TaskgraphScenario, "the measured kernels")

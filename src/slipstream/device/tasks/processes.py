@@ -36,6 +36,7 @@ class TaskRequest(NamedTuple):
 class TaskProcesses(WorkerPool, Machine):
     """Worker processes that run tasks; a context manager that ends them."""
 
+    engine = "device"
     server = "slipstream.device.workers.task_server"
     does = "run tasks"
 

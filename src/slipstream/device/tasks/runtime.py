@@ -65,6 +65,18 @@ def open_processes(
     return TaskProcesses(count, addresses, how.noun, spins, tiles)
 
 
+def refuse_simulating(policy: Policy) -> None:
+    """Raise an InputError if a policy simulates ahead."""
+    if isinstance(policy, Rollout | PlanRollout):
+        raise InputError(f"policy '{policy.name}' simulates ahead: expected a rule or a network to execute")
+
+
+def check_residual(residual: float) -> None:
+    """Raise a DeviceError if the result of kernels is wrong."""
+    if not residual <= LARGEST_RESIDUAL:
+        raise DeviceError(f"the result is off by {residual:.1e}: expected at most {LARGEST_RESIDUAL:.0e}")
+
+
 class TaskRuntime(EngineRuntime[S]):
     """Executes a scenario under a policy, on worker processes that are ready.
 
@@ -105,8 +117,7 @@ class TaskRuntime(EngineRuntime[S]):
             InputError: The policy simulates ahead.
             DeviceError: The result of kernels is wrong.
         """
-        if isinstance(policy, Rollout | PlanRollout):
-            raise InputError(f"policy '{policy.name}' simulates ahead: expected a rule or a network to execute")
+        refuse_simulating(policy)
         self._failures.clear()
         self._numbers.clear()
         self._begun.clear()
@@ -118,8 +129,7 @@ class TaskRuntime(EngineRuntime[S]):
         execution = super().play(policy, seed, split)
         done = execution.events["job"][execution.events["kind"] == DONE].tolist()
         execution.residual = tiles.residual(done)
-        if not execution.residual <= LARGEST_RESIDUAL:
-            raise DeviceError(f"the result is off by {execution.residual:.1e}: expected at most {LARGEST_RESIDUAL:.0e}")
+        check_residual(execution.residual)
         return execution
 
     def _lane_time(self, moment: int) -> int:

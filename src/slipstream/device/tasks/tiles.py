@@ -82,6 +82,11 @@ class TileSpace:
         )
 
     @property
+    def numbers(self) -> np.ndarray:
+        """The numbers of all tiles: (job, tile, row, column)."""
+        return self._tiles
+
+    @property
     def descriptor(self) -> int:
         """The descriptor of the shared memory."""
         return self._file
@@ -128,13 +133,13 @@ class TileSpace:
         self._memory.close()
 
 
-def checked_graph(scenario: Scenario) -> Tiled:
-    """Return the only graph of a scenario; raise a DeviceError if it cannot run on real tiles."""
+def checked_graph(scenario: Scenario, option: str = "--tile-side") -> Tiled:
+    """Return the only graph of a scenario; raise a DeviceError if it cannot run on real tiles, as `option` asks."""
     if not isinstance(scenario, TaskgraphScenario):
-        raise DeviceError(f"--tile-side: a scenario of the family '{scenario.family}': expected one of 'taskgraph'")
+        raise DeviceError(f"{option}: a scenario of the family '{scenario.family}': expected one of 'taskgraph'")
     graph = scenario.graphs[0]
     if len(scenario.graphs) > 1 or not isinstance(graph, Tiled):
-        raise DeviceError(f"graphs: expected one graph of the kinds {', '.join(KERNELS)} for --tile-side")
+        raise DeviceError(f"graphs: expected one graph of the kinds {', '.join(KERNELS)} for {option}")
     return graph
 
 

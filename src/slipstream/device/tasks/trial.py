@@ -1,4 +1,4 @@
-"""Trial on worker processes: the same arrivals run for real and simulated, the metrics of both, and why they differ."""
+"""Trial on worker processes or in StarPU: the same arrivals run for real and simulated, and why metrics differ."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from slipstream.device.engine import Execution, on_device
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.measurement.trial import side_by_side
 from slipstream.device.measurement.validation import Cause
+from slipstream.device.starpu.machine import StarpuMachine
+from slipstream.device.starpu.runtime import StarpuRuntime
 from slipstream.device.tasks.processes import TaskProcesses
 from slipstream.device.tasks.runtime import TaskRuntime, processes_of
 from slipstream.families.contract import Scenario, family_of
@@ -22,7 +24,7 @@ from slipstream.sim.simulator import Simulator
 LENGTH_S = 10.0
 """Time that an episode of stand-ins takes by default."""
 
-TASKS = "mean time of a task on its worker process, against its drawn time"
+TASKS = "mean time of a task on its worker, against its drawn time"
 DISPATCH = "mean time from the start of a task in the log to its work, and from its end to the log"
 PLACES = "tasks that began on another resource than simulated: small differences in time lead to other choices"
 
@@ -46,9 +48,18 @@ def usual_scale(scenario: Scenario, policy: Policy, seed: int) -> float:
     return min(1.0, float(f"{LENGTH_S / end:.2g}")) if end else 1.0
 
 
+def runtime_on(
+    machine: TaskProcesses | StarpuMachine, scenario: Scenario, time_scale: float, watchdog_ms: float | None
+) -> TaskRuntime[Scenario] | StarpuRuntime:
+    """Return the runtime that executes a scenario on a machine."""
+    if isinstance(machine, StarpuMachine):
+        return StarpuRuntime(scenario, machine)
+    return TaskRuntime(scenario, machine, time_scale, watchdog_ms)
+
+
 def run_task_trial(
     scenario: Scenario,
-    processes: TaskProcesses,
+    processes: TaskProcesses | StarpuMachine,
     policy: Policy,
     seed: int,
     runs: int,
@@ -60,7 +71,7 @@ def run_task_trial(
     family = family_of(scenario)
     others, executions = [others_share()], []
     for _ in range(runs):
-        executions.append(TaskRuntime(scenario, processes, time_scale, watchdog_ms).play(policy, seed))
+        executions.append(runtime_on(processes, scenario, time_scale, watchdog_ms).play(policy, seed))
         others.append(others_share())
         if executions[-1].interrupted:
             break

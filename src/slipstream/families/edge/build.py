@@ -45,10 +45,21 @@ def candidate_rows(scenario: EdgeScenario) -> int:
     return _first_drop(scenario) + len(scenario.tasks) + 1
 
 
+def runs_of(task: Task) -> list[tuple[int, int]]:
+    """Return rank and position among its `runs` of every kind of run: all variants, then all for each batch size."""
+    return [(rank, number) for number in range(len(task.batch_sizes)) for rank in range(task.num_variants)]
+
+
+def row_width(scenario: EdgeScenario) -> int:
+    """Return the number of dispatch rows of a task: its kinds of runs, of the task with most of them."""
+    return max(task.num_variants * len(task.batch_sizes) for task in scenario.tasks)
+
+
 def log_margin(scenario: EdgeScenario) -> int:
     """Return the most log rows of one event with the decision before it; a start may evict all weights."""
     evictions = sum(task.num_variants for task in scenario.tasks) if scenario.device.memory_mb is not None else 0
-    return LOG_MARGIN + evictions
+    # A run ends, another is interrupted, a third starts: a row for each of their jobs.
+    return LOG_MARGIN + evictions + 3 * (scenario.most_jobs - 1)
 
 
 def timescale(scenario: EdgeScenario) -> int:
@@ -66,30 +77,34 @@ def known_spec(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _first_drop(scenario: EdgeScenario) -> int:
-    starts = len(scenario.tasks) * max(task.num_variants for task in scenario.tasks)
+    starts = len(scenario.tasks) * row_width(scenario)
     return starts * (1 + (scenario.device.streams if scenario.device.preemption.kind != "none" else 0))
 
 
 def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
     """Return the arrays of the specification, constant during an episode."""
-    max_variants = max(task.num_variants for task in scenario.tasks)
+    width = row_width(scenario)
     tasks = np.zeros(len(scenario.tasks), k.TASK)
-    variants = np.zeros((len(scenario.tasks), max_variants), k.VARIANT)
+    variants = np.zeros((len(scenario.tasks), width), k.VARIANT)
     traces: list[np.ndarray] = []
     for index, task in enumerate(scenario.tasks):
-        for rank, variant in enumerate(task.ladder):
-            variants[index, rank] = (
-                nanoseconds(variant.latency_ms),
-                nanoseconds(variant.solo_ms),
+        for column, (rank, number) in enumerate(runs_of(task)):
+            variant = task.ladder[rank]
+            run = variant.runs[number]
+            variants[index, column] = (
+                nanoseconds(run.latency_ms),
+                nanoseconds(variant.solo_run_ms(run)),
                 variant.accuracy,
                 variant.demand,
                 variant.compute_share,
                 variant.bandwidth_share,
-                scenario.device.power_of(variant),
+                scenario.device.power_of(variant, run),
                 variant.stages,
                 nanoseconds(variant.load_ms),
                 kilobytes(variant.memory_mb),
-                nanoseconds(variant.solo_ms),
+                nanoseconds(variant.solo_run_ms(run)),
+                task.batch_sizes[number],
+                rank,
             )
         _fill_task(tasks[index], task, scenario, traces)
     return {
@@ -97,7 +112,7 @@ def spec_arrays(scenario: EdgeScenario) -> dict[str, np.ndarray]:
         "streams": _streams(scenario),
         "tasks": tasks,
         "variants": variants,
-        "slowdowns": _slowdowns(scenario, max_variants),
+        "slowdowns": _slowdowns(scenario, width),
         "trace": np.concatenate([np.zeros(0, np.int64), *traces]),
         "static_rows": _static_rows(scenario, tasks, variants),
     }
@@ -109,17 +124,19 @@ def state_arrays(scenario: EdgeScenario, lanes: int, log_rows: int) -> dict[str,
     max_variants = max(task.num_variants for task in scenario.tasks)
     preemptive = scenario.device.preemption.kind != "none"
     # Preempted jobs return to their queue even if it is full.
-    queue_capacity = scenario.device.queue_limit + (streams if preemptive else 0)
+    queue_capacity = scenario.device.queue_limit + (streams * scenario.most_jobs if preemptive else 0)
+    batches = scenario.most_jobs > 1
     # The first positions of all rings are adjacent: most queues are short, so few cache lines are in use.
     return {
         "lanes": np.zeros(lanes, k.LANE),
         "tasks": np.zeros((lanes, tasks), k.TASK_STATE),
         "streams": np.zeros((lanes, streams), k.STREAM_STATE),
         "runs": np.zeros((lanes, streams), k.RUN),
+        "members": np.zeros((lanes, streams + 1, scenario.most_jobs if batches else 0), k.JOB),
         "queue": np.zeros((lanes, queue_capacity, tasks), k.JOB),
         "checkpoints": np.zeros((lanes, queue_capacity if preemptive else 0, tasks), k.CHECKPOINT),
         "weights": np.zeros((lanes, tasks, max_variants if _loads(scenario) else 0), k.WEIGHTS),
-        "heap": empty_heap(lanes, streams + 2 * tasks + 2),
+        "heap": empty_heap(lanes, streams + (3 if batches else 2) * tasks + 2),
         "terms": np.zeros((lanes, 5)),
         "log": np.zeros((lanes, log_rows), EVENT),
         "corunners": np.zeros((lanes, streams), k.CORUNNER),
@@ -141,22 +158,23 @@ def _streams(scenario: EdgeScenario) -> np.ndarray:
     return streams
 
 
-def _slowdowns(scenario: EdgeScenario, max_variants: int) -> np.ndarray:
-    """Return the slowdown of each (task, variant) beside each (task, variant); 1 for variants that do not exist."""
+def _slowdowns(scenario: EdgeScenario, width: int) -> np.ndarray:
+    """Return the slowdown of each (task, run) beside each (task, run); 1 for runs that do not exist."""
     interference = scenario.device.interference
     if not isinstance(interference, Matrix):
         return np.ones((0, 0))
     entries = np.array(interference.slowdowns)
     count = len(scenario.tasks)
     by_task = len(entries) == count
-    variant_rows = [
-        (index * max_variants + rank, index)
+    first = np.cumsum([0, *(task.num_variants for task in scenario.tasks)])
+    run_rows = [
+        (index * width + column, index, first[index] + rank)
         for index, task in enumerate(scenario.tasks)
-        for rank in range(task.num_variants)
+        for column, (rank, _) in enumerate(runs_of(task))
     ]
-    table = np.ones((count * max_variants, count * max_variants))
-    rows = np.array([row for row, _ in variant_rows])
-    chosen = np.array([task for _, task in variant_rows]) if by_task else np.arange(len(variant_rows))
+    table = np.ones((count * width, count * width))
+    rows = np.array([row for row, _, _ in run_rows])
+    chosen = np.array([task if by_task else variant for _, task, variant in run_rows])
     table[np.ix_(rows, rows)] = entries[np.ix_(chosen, chosen)]
     return table
 
@@ -187,6 +205,7 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
     row["memory"] = kilobytes(device.memory_mb) if device.memory_mb is not None else NEVER
     row["first_drop"] = _first_drop(scenario)
     row["log_margin"] = log_margin(scenario)
+    row["batches"] = scenario.most_jobs > 1
     row["idle_power"] = device.idle_w
     row["metered"] = variants["power"].any()
     row["simple"] = (
@@ -195,6 +214,7 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
         and row["preemption"] == k.NO_PREEMPTION
         and not row["loads"]
         and not row["metered"]
+        and not row["batches"]
     )
     for term in ("on_time_accuracy", "lateness", "drops", "utilisation", "energy"):
         row[term] = getattr(scenario.reward, term)
@@ -204,8 +224,9 @@ def _device(scenario: EdgeScenario, variants: np.ndarray) -> np.ndarray:
 def _fill_task(row: Any, task: Task, scenario: EdgeScenario, traces: list[np.ndarray]) -> None:
     row["deadline"] = nanoseconds(task.relative_deadline_ms)
     row["weight"] = task.weight
-    row["variants"] = task.num_variants
+    row["variants"] = len(runs_of(task))
     row["fastest"] = nanoseconds(task.ladder[0].latency_ms)
+    row["fill_time"] = nanoseconds(task.fill_ms) if task.fill_ms is not None else -1
     arrival = task.arrival
     if isinstance(arrival, Periodic):
         row["arrival"] = k.PERIODIC
@@ -244,21 +265,21 @@ def _code(text: str) -> float:
 
 
 def _static_rows(scenario: EdgeScenario, tasks: np.ndarray, variants: np.ndarray) -> np.ndarray:
-    count, max_variants = variants.shape
+    count, width = variants.shape
     streams, first_drop = scenario.device.streams, _first_drop(scenario)
     rows = np.zeros((candidate_rows(scenario), len(f.CANDIDATE)))
     priorities = scenario.device.stream_priorities or [0] * streams
     for index, task in enumerate(scenario.tasks):
         _put_task(rows[first_drop + index], task, tasks[index])
         rows[first_drop + index, f.DROP] = 1.0
-        for rank in range(task.num_variants):
-            pair = index * max_variants + rank
-            _put_variant(rows[pair], task, tasks[index], rank, variants[index, rank])
+        for column in range(len(runs_of(task))):
+            pair = index * width + column
+            _put_variant(rows[pair], task, tasks[index], variants[index, column])
             rows[pair, f.DISPATCH] = 1.0
             if scenario.device.preemption.kind != "none":
-                first = count * max_variants + pair * streams
+                first = count * width + pair * streams
                 for stream in range(streams):
-                    _put_variant(rows[first + stream], task, tasks[index], rank, variants[index, rank])
+                    _put_variant(rows[first + stream], task, tasks[index], variants[index, column])
                     rows[first + stream, f.PREEMPT] = 1.0
                     rows[first + stream, f.STREAM_PRIORITY] = priorities[stream]
     if not _loads(scenario):
@@ -277,15 +298,18 @@ def _put_task(row: np.ndarray, task: Task, record: Any) -> None:
     row[f.NUM_VARIANTS] = task.num_variants
     row[f.MODEL_CODE] = _code(task.model)
     row[f.DATASET_CODE] = _code(task.dataset)
+    row[f.FILL] = max(0, record["fill_time"])
 
 
-def _put_variant(row: np.ndarray, task: Task, record: Any, rank: int, variant: Any) -> None:
+def _put_variant(row: np.ndarray, task: Task, record: Any, variant: Any) -> None:
     _put_task(row, task, record)
+    row[f.WEIGHT] = task.weight * variant["jobs"]
+    row[f.BATCH] = variant["jobs"]
     row[f.LATENCY] = variant["latency"]
     row[f.ACCURACY] = variant["accuracy"]
-    row[f.VARIANT_RANK] = rank
+    row[f.VARIANT_RANK] = variant["rank"]
     row[f.DEMAND] = variant["demand"]
     row[f.COMPUTE_SHARE] = variant["compute"]
     row[f.BANDWIDTH_SHARE] = variant["bandwidth"]
-    row[f.MEMORY] = task.ladder[rank].memory_mb
+    row[f.MEMORY] = task.ladder[variant["rank"]].memory_mb
     row[f.ENERGY] = variant["power"] * variant["latency"] * 1e-9

@@ -23,7 +23,7 @@ class EdgeFamily(Family):
     headline = ("reward", "miss_rate", "effective_accuracy", "response_p99_ms", "utilisation")
     summary = (
         *("reward", "miss_rate", "effective_accuracy", "response_p50_ms", "response_p99_ms", "utilisation"),
-        *("energy_j", "preemptions", "released"),
+        *("energy_j", "jobs_per_run", "preemptions", "released"),
     )
     counts = ("preemptions", "worst_window_misses", "released", "judged")
 

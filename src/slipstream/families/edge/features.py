@@ -42,7 +42,7 @@ CANDIDATE = FeatureTable(
         Feature("stream_priority", "priority / 10", "priority of the stream on which the row starts", 0, 1, 0.1),
         Feature("victim_slack", TIME_UNIT, "time left to the deadline of the job it interrupts", -100, 100, PER_NS),
         Feature("victim_left", TIME_UNIT, "expected work left of the job it interrupts", 0, 100, PER_NS),
-        Feature("victim_weight", "relative", "importance of the task it interrupts", 0, 10),
+        Feature("victim_weight", "relative", "importance of the task it interrupts, times its jobs", 0, 10),
         Feature("dispatch", "flag", "1 if the row starts a variant of the task on the stream that is asked", 0, 1),
         Feature("preempt", "flag", "1 if the row starts a variant of the task in place of a running job", 0, 1),
         Feature("drop", "flag", "1 if the row drops the task's oldest waiting job", 0, 1),
@@ -56,7 +56,7 @@ CANDIDATE = FeatureTable(
         Feature("deadline", TIME_UNIT, "time from release to deadline", 0, 100, PER_NS),
         Feature("period", TIME_UNIT, "mean time between releases", 0, 100, PER_NS),
         Feature("fastest_latency", TIME_UNIT, "latency of the task's fastest variant", 0, 100, PER_NS),
-        Feature("weight", "relative", "importance of the task", 0, 10),
+        Feature("weight", "relative", "importance of the task, times the jobs that the row starts", 0, 10),
         Feature("criticality", "class / 10", "class of the task, higher is more critical", 0, 1, 0.1),
         Feature("num_variants", "variants / 10", "length of the task's ladder", 0, 10, 0.1),
         Feature("model_code", "code", "stable number in [0, 1) made from the model address", 0, 1),
@@ -64,9 +64,15 @@ CANDIDATE = FeatureTable(
         # `corun_latency` and `corun_margin` already reflect these two; without them a row is two cache lines.
         Feature("compute_share", "share", "arithmetic that a run keeps busy", 0, 1, observed=False),
         Feature("bandwidth_share", "share", "memory bandwidth that a run keeps busy", 0, 1, observed=False),
+        # Agents see what batches are in `weight`, `latency` and `energy`: their observations stay as they were.
+        Feature("batch", "jobs", "jobs that the row starts in one run", 0, 1024, observed=False),
+        Feature(
+            "fill", TIME_UNIT, "wait of the oldest job after which a waiting policy is asked", 0, 100, observed=False
+        ),
     )
 )
-"""One row per (task, variant), one per task to drop its oldest waiting job, and one to wait.
+"""One row per (task, run), one per task to drop its oldest waiting job, and one to wait. The runs of a task are its
+variants, and then its variants again for each size of a batch.
 
 With preemption, also one per (task, variant, stream) to start it in place of the stream's job. In rows of tasks with
 no waiting job, the dynamic columns are 0, except `running` and `completed`. The wait row shows the task that is
@@ -106,7 +112,7 @@ SLACK, CORUN_LATENCY, CORUN_MARGIN, NEXT_ARRIVAL, QUEUE_LENGTH, RUNNING, COMPLET
 SETUP, PROGRESS, RESIDENT, STREAM_PRIORITY, VICTIM_SLACK, VICTIM_LEFT, VICTIM_WEIGHT = range(7, 14)
 DISPATCH, PREEMPT, DROP, WAIT, LATENCY, ACCURACY, VARIANT_RANK, DEMAND = range(14, 22)
 MEMORY, ENERGY, DEADLINE, PERIOD, FASTEST_LATENCY, WEIGHT, CRITICALITY, NUM_VARIANTS = range(22, 30)
-MODEL_CODE, DATASET_CODE, COMPUTE_SHARE, BANDWIDTH_SHARE = range(30, 34)
+MODEL_CODE, DATASET_CODE, COMPUTE_SHARE, BANDWIDTH_SHARE, BATCH, FILL = range(30, 36)
 (
     TIME,
     REMAINING,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstream.families.contract import Members
-from slipstream.families.edge import build, features, invariants, labels, metrics, policies
+from slipstream.families.edge import build, features, invariants, labels, metrics, policies, timeline
 from slipstream.families.edge.engine.lane import EdgeEngineLane
 from slipstream.families.edge.kernel import events, observation, prefetch, resample, state
 from slipstream.families.edge.scenario import EdgeScenario
@@ -61,6 +61,7 @@ MEMBERS = Members[EdgeScenario](
     optimum_bounds=_optimum_bounds,
     hindsight=_hindsight,
     check=invariants.check,
+    timeline=timeline.timeline,
     run_labels=labels.run_labels,
     row_name=labels.row_name,
     policy_refusal=policies.policy_refusal,

@@ -7,9 +7,11 @@ never only over executed ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from slipstream.families.edge.scenario import EdgeScenario
+from slipstream.families.edge.scenario import BatchRun, EdgeScenario, Variant
 from slipstream.families.shared import runs
 from slipstream.families.shared.runs import Jobs
 from slipstream.families.shared.schema import NANOSECONDS_PER_MS, nanoseconds
@@ -29,11 +31,11 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     """Return the metrics of one episode, by name."""
     jobs = jobs_of(scenario, events)
     weight = np.array([task.weight for task in scenario.tasks])[jobs.task]
-    ladders = [[(v.accuracy, v.solo_ms) for v in task.ladder] for task in scenario.tasks]
-    max_variants = max(len(ladder) for ladder in ladders)
-    table = np.array([ladder + [(0.0, 0.0)] * (max_variants - len(ladder)) for ladder in ladders])
-    accuracy = table[jobs.task, np.maximum(jobs.variant, 0), 0]
-    solo_ms = table[jobs.task, np.maximum(jobs.variant, 0), 1]
+    first, batch = _runs(scenario, jobs)
+    table = _by_run(scenario, lambda variant, run: (variant.accuracy, variant.solo_ms, variant.solo_run_ms(run)))
+    last_batch = np.zeros(len(jobs.task), np.int64)
+    last_batch[jobs.slices.job] = batch
+    accuracy, solo_ms, run_ms = table[jobs.task, np.maximum(jobs.variant, 0), last_batch].T
 
     judged = jobs.fate != OPEN
     missed = judged & (jobs.fate != ON_TIME)
@@ -44,15 +46,15 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
     held = np.bincount(jobs.slices.job, jobs.slices.length, minlength=len(jobs.task))
     service_ms = held[done] / NANOSECONDS_PER_MS
     tardiness = np.maximum(jobs.finish - jobs.deadline, 0)[done] / NANOSECONDS_PER_MS
-    busy = float(jobs.slices.length.sum() / 1e9)
-    energy = _energy(scenario, jobs)
+    busy = float(jobs.slices.length[first].sum() / 1e9)
+    energy = _energy(scenario, jobs, first, batch)
     terms = {
         "on_time_accuracy": float((weight * accuracy)[on_time].sum()),
         "lateness": float((weight * _lateness(jobs))[jobs.fate == LATE].sum()),
         "drops": float(weight[np.isin(jobs.fate, (DROPPED, FAILED))].sum()),
         "utilisation": busy / scenario.device.streams,
     }
-    slowdown = service_ms / solo_ms[done] if done.any() else np.zeros(0)
+    slowdown = service_ms / run_ms[done] if done.any() else np.zeros(0)
     figures = {
         "reward": scenario.reward.on_time_accuracy * terms["on_time_accuracy"]
         - scenario.reward.lateness * terms["lateness"]
@@ -79,6 +81,7 @@ def metrics(scenario: EdgeScenario, events: np.ndarray) -> dict[str, float]:
         "energy_j": energy,
         "energy_per_job_j": _ratio(energy, done.sum()),
         "power_mean_w": _ratio(energy, seconds),
+        "jobs_per_run": _ratio(len(first), first.sum()),
         "preemptions": float((events["kind"] == PREEMPT).sum()),
         "decision_time_ms": scenario.device.decision_time_ms,
         "worst_window_misses": float(_worst_window(jobs, missed)),
@@ -104,6 +107,8 @@ def unmodelled(scenario: EdgeScenario) -> set[str]:
         found |= {"energy_j", "energy_per_job_j", "power_mean_w"}
     if device.preemption.kind == "none":
         found.add("preemptions")
+    if scenario.most_jobs == 1:
+        found.add("jobs_per_run")
     if not device.decision_time_ms:
         found.add("decision_time_ms")
     if len({task.weight for task in tasks}) == 1:
@@ -124,14 +129,33 @@ def _lateness(jobs: Jobs) -> np.ndarray:
     return np.asarray(np.minimum(1.0, (jobs.finish - jobs.deadline) / (jobs.deadline - jobs.release)))
 
 
-def _energy(scenario: EdgeScenario, jobs: Jobs) -> float:
-    """Return the energy of the device in joules: idle power, and the power of every job while it held a stream."""
-    device = scenario.device
-    watts = [[device.power_of(variant) for variant in task.ladder] for task in scenario.tasks]
-    max_variants = max(len(row) for row in watts)
-    table = np.array([row + [0.0] * (max_variants - len(row)) for row in watts])
+def _runs(scenario: EdgeScenario, jobs: Jobs) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each slice whether it is the first of its run, and the index of the run's size among the sizes."""
     slices = jobs.slices
-    added = table[jobs.task[slices.job], slices.variant] * slices.length
+    if scenario.most_jobs == 1:
+        return np.ones(len(slices.job), bool), np.zeros(len(slices.job), np.int64)
+    run = slices.run
+    most = max(len(task.batch_sizes) for task in scenario.tasks)
+    sizes = np.array([task.batch_sizes + [0] * (most - len(task.batch_sizes)) for task in scenario.tasks])
+    found = sizes[jobs.task[slices.job]] == np.bincount(run)[run][:, None]
+    return np.diff(run, prepend=-1) > 0, np.asarray(found.argmax(axis=1))
+
+
+def _by_run(scenario: EdgeScenario, values: Callable[[Variant, BatchRun | Variant], tuple[float, ...]]) -> np.ndarray:
+    """Return the values of every kind of run: an array of shape (tasks, variants, batch sizes, values)."""
+    rows = [[[values(variant, run) for run in variant.runs] for variant in task.ladder] for task in scenario.tasks]
+    shape = (len(rows), max(map(len, rows)), max(len(row[0]) for row in rows), len(rows[0][0][0]))
+    table = np.zeros(shape)
+    for task, row in enumerate(rows):
+        table[task, : len(row), : len(row[0])] = row
+    return table
+
+
+def _energy(scenario: EdgeScenario, jobs: Jobs, first: np.ndarray, batch: np.ndarray) -> float:
+    """Return the energy of the device in joules: idle power, and the power of every run while it held a stream."""
+    device, slices = scenario.device, jobs.slices
+    watts = _by_run(scenario, lambda variant, run: (device.power_of(variant, run),))[..., 0]
+    added = (watts[jobs.task[slices.job], slices.variant, batch] * slices.length)[first]
     return float((device.idle_w * jobs.end + added.sum()) / 1e9)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from slipstream.families.edge.features import (
     ACCURACY,
+    BATCH,
     COIN,
     CORUN_FIRST,
     CORUN_LAST,
@@ -18,6 +19,7 @@ from slipstream.families.edge.features import (
     DISPATCH,
     DROP,
     FASTEST_LATENCY,
+    FILL,
     LATENCY,
     NUM_VARIANTS,
     PERIOD,
@@ -116,14 +118,20 @@ def earliest_deadline(rows: np.ndarray, mask: np.ndarray, must_fit: bool) -> int
 
 
 @kernel
+def is_first(rows: np.ndarray, row: int) -> bool:
+    """Return whether `row` is the first of a task: one job in the fastest variant."""
+    return rows[row, DISPATCH] == 1.0 and rows[row, VARIANT_RANK] == 0.0 and rows[row, BATCH] == 1.0
+
+
+@kernel
 def first_variant(rows: np.ndarray, row: int) -> int:
-    """Return the row of the fastest variant of the task of `row`."""
+    """Return the row of the fastest variant of the task of `row`, in the same batch size."""
     return row - int(rows[row, VARIANT_RANK])
 
 
 @kernel
 def last_variant(rows: np.ndarray, row: int) -> int:
-    """Return the row of the slowest variant of the task of `row`."""
+    """Return the row of the slowest variant of the task of `row`, in the same batch size."""
     return first_variant(rows, row) + int(rows[row, NUM_VARIANTS]) - 1
 
 
@@ -183,7 +191,7 @@ def planned_work(rows: np.ndarray, window: int, price: float) -> float:
     work = 0.0
     row = 0
     while row < rows.shape[0]:
-        if rows[row, DISPATCH] == 0.0:
+        if rows[row, DISPATCH] == 0.0 or rows[row, BATCH] > 1.0:
             row += 1
             continue
         best, best_value = -1, 0.0
@@ -249,7 +257,7 @@ def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> in
     for row in range(mask.shape[0]):
         if mask[row] and rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
             return row
-        if rows[row, DISPATCH] == 1.0 and rows[row, VARIANT_RANK] == 0.0:
+        if is_first(rows, row):
             best = best_variant(globals_row, rows, mask, row, price)
             if best < 0:
                 continue
@@ -265,8 +273,110 @@ def lookahead(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> in
     return fallback if fallback >= 0 else mask.shape[0] - 1
 
 
+@kernel
+def larger_batch(rows: np.ndarray, row: int) -> int:
+    """Return the row of the same variant in the task's next larger batch, -1 if there is none."""
+    after = row + int(rows[row, NUM_VARIANTS])
+    if after < rows.shape[0] and rows[after, DISPATCH] == 1.0 and rows[after, BATCH] > rows[row, BATCH]:
+        return after
+    return -1
+
+
+@kernel
+def largest_batch(rows: np.ndarray, mask: np.ndarray, row: int, column: int, most: float) -> int:
+    """Return the row of the largest batch, at least `row`, that is legal and has at most `most` in `column`."""
+    best, after = row, larger_batch(rows, row)
+    while after >= 0:
+        if mask[after] and rows[after, column] <= most:
+            best = after
+        after = larger_batch(rows, after)
+    return best
+
+
+@kernel
+def may_fill(rows: np.ndarray, mask: np.ndarray, row: int, most: float) -> bool:
+    """Return whether the task of `row` may wait for a batch of latency `most` that is larger than its queue."""
+    if rows[row, DEADLINE] - rows[row, SLACK] >= rows[row, FILL]:
+        return False
+    after, fuller = larger_batch(rows, row), False
+    while after >= 0:
+        fuller = fuller or (rows[after, BATCH] > rows[after, QUEUE_LENGTH] and rows[after, LATENCY] <= most)
+        after = larger_batch(rows, after)
+    return fuller
+
+
+@chooser("edge")
+def clipper(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """First come, first served, in the largest batch whose latency is within the deadline, after Clipper."""
+    oldest = -1
+    for row in range(mask.shape[0]):
+        if mask[row] and is_first(rows, row) and not may_fill(rows, mask, row, rows[row, DEADLINE]):
+            waited = rows[row, DEADLINE] - rows[row, SLACK]
+            if oldest < 0 or waited > rows[oldest, DEADLINE] - rows[oldest, SLACK]:
+                oldest = row
+    if oldest < 0:
+        return mask.shape[0] - 1
+    return largest_batch(rows, mask, oldest, LATENCY, rows[oldest, DEADLINE])
+
+
+@chooser("edge")
+def deeprt(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """Batches what a window of fill_ms brings, earliest deadline first; drops what is too late, after DeepRT."""
+    urgent = -1
+    for row in range(mask.shape[0]):
+        if mask[row] and rows[row, DROP] == 1.0 and rows[row, FASTEST_LATENCY] > rows[row, SLACK]:
+            return row
+        due = mask[row] and is_first(rows, row) and not may_fill(rows, mask, row, np.inf)
+        if due and (urgent < 0 or rows[row, SLACK] < rows[urgent, SLACK]):
+            urgent = row
+    if urgent < 0:
+        return mask.shape[0] - 1
+    return largest_batch(rows, mask, urgent, CORUN_LATENCY, rows[urgent, SLACK])
+
+
+MOST_URGENCY = 20.0
+"""Waits count for `edgeserving` up to this number of deadlines, so that the exponential does not overflow."""
+
+
+@kernel
+def pressure(rows: np.ndarray, first: int, chosen: int) -> float:
+    """Return the urgency of all jobs that wait when the run of `chosen` ends; `first` is the first row of its task.
+
+    A job counts e to the power of its wait by then, in deadlines, as if it came with the oldest of its task.
+    """
+    total = 0.0
+    for row in range(rows.shape[0]):
+        if is_first(rows, row) and rows[row, QUEUE_LENGTH] > 0.0:
+            wait = rows[row, DEADLINE] - rows[row, SLACK] + rows[chosen, CORUN_LATENCY]
+            jobs = rows[row, QUEUE_LENGTH]
+            if row == first and rows[chosen, CORUN_LATENCY] <= rows[chosen, SLACK]:
+                jobs -= rows[chosen, BATCH]
+            total += jobs * np.exp(min(wait / rows[row, DEADLINE], MOST_URGENCY))
+    return total
+
+
+@chooser("edge")
+def edgeserving(globals_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
+    """The task, batch and variant after which the queues are least urgent, after EdgeServing."""
+    best, least = -1, np.inf
+    for row in range(mask.shape[0]):
+        if mask[row] and is_first(rows, row):
+            block = largest_batch(rows, mask, row, CORUN_LATENCY, rows[row, SLACK])
+            chosen = largest_fit(rows, mask, block, last_variant(rows, block))
+            urgency = pressure(rows, row, chosen)
+            if urgency < least:
+                best, least = chosen, urgency
+    return best if best >= 0 else mask.shape[0] - 1
+
+
+BATCHING = (clipper.name, deeprt.name, edgeserving.name)
+"""Policies that start batches: without any they would be others, under another name."""
+
+
 def policy_refusal(scenario: EdgeScenario, policy: str) -> str:
     """Return why a policy does not apply to `scenario`, empty if it does: without preemption edf-preempt is edf."""
     if policy == edf_preempt.name and scenario.device.preemption.kind == "none":
         return "it interrupts running jobs: expected device.preemption.kind 'stage', 'restart' or 'resume'"
+    if policy in BATCHING and scenario.most_jobs == 1:
+        return "it starts batches: expected 'batches' in the variants of a task"
     return ""

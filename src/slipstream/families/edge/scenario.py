@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from slipstream.families.edge.workload.profiles import PROFILES, Variant
+from slipstream.families.edge.workload.profiles import PROFILES, BatchRun, Variant
 from slipstream.families.shared.schema import (
     LONGEST_MS,
     Name,
@@ -228,8 +228,10 @@ class Device(StrictModel):
 
     newer_keys: ClassVar[tuple[str, ...]] = ("stream_priorities", "memory_mb", "preemption", "idle_w", "busy_w")
 
-    def power_of(self, variant: Variant) -> float:
-        """Return the watts that a run of the variant adds."""
+    def power_of(self, variant: Variant, run: BatchRun | Variant | None = None) -> float:
+        """Return the watts that a run of the variant adds: one of its `runs`, by default that of one job."""
+        if run is not None and run.power_w is not None:
+            return run.power_w
         return variant.power_w if variant.power_w is not None else self.busy_w
 
     @model_validator(mode="after")
@@ -291,6 +293,8 @@ class Task(StrictModel):
     """Name of a built-in ladder, such as 'resnet@xavier-trt'."""
     variants: Annotated[list[Variant], Field(min_length=1, max_length=64)] | None = None
     """The ladder, from fastest to slowest."""
+    fill_ms: NonNegativeMs | None = None
+    """Wait of the task's oldest job at which a policy that waits for a fuller batch is asked again; none if absent."""
 
     @model_validator(mode="after")
     def _ladder_and_deadline(self) -> Task:
@@ -308,11 +312,32 @@ class Task(StrictModel):
             if self.ladder[rank].latency_ms < self.ladder[rank - 1].latency_ms:
                 text = "variant {rank} is faster than variant {before}: expected the fastest first"
                 raise PydanticCustomError("ladder_order", text, {"rank": rank, "before": rank - 1})
+            self._check_batches(rank)
+        if self.fill_ms is not None and len(self.batch_sizes) == 1:
+            raise PydanticCustomError("fill", "fill_ms is set but no variant has batches: expected batches to fill")
         if self.deadline_ms is None and not isinstance(self.arrival, Periodic):
             raise PydanticCustomError(
                 "deadline", "deadline_ms is missing: only periodic tasks have a default (their period)"
             )
         return self
+
+    def _check_batches(self, rank: int) -> None:
+        """Raise an error unless the batches of the variant are those of the one before it, and no faster."""
+        before, after = self.ladder[rank - 1].runs, self.ladder[rank].runs
+        if len(before) != len(after) or any(
+            isinstance(one, BatchRun) and isinstance(other, BatchRun) and one.size != other.size
+            for one, other in zip(before, after, strict=True)
+        ):
+            text = "variant {rank} has other batch sizes than variant {before}: expected the same sizes in all variants"
+            raise PydanticCustomError("batches", text, {"rank": rank, "before": rank - 1})
+        if any(one.latency_ms > other.latency_ms for one, other in zip(before, after, strict=True)):
+            text = "a batch of variant {rank} is faster than that of variant {before}: expected the fastest first"
+            raise PydanticCustomError("batches", text, {"rank": rank, "before": rank - 1})
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """How many jobs a run may take, in ascending order, 1 included."""
+        return [1, *(batch.size for batch in self.ladder[0].batches or [])]
 
     @property
     def ladder(self) -> list[Variant]:
@@ -350,6 +375,11 @@ class EdgeScenario(ScenarioModel):
         """Whether some variant has a load time."""
         return any(variant.load_ms > 0.0 for task in self.tasks for variant in task.ladder)
 
+    @property
+    def most_jobs(self) -> int:
+        """Most jobs of a run; above 1 if there are batches."""
+        return max(task.batch_sizes[-1] for task in self.tasks)
+
     def resolved(self) -> dict[str, Any]:
         """Return everything that determines results: defaults filled in, ladders and traces written out."""
         from slipstream.families.edge.workload.arrivals import task_trace_times
@@ -361,6 +391,8 @@ class EdgeScenario(ScenarioModel):
             del row["profile"]
             row["variants"] = [variant.digest_data() for variant in task.ladder]
             row["deadline_ms"] = task.relative_deadline_ms
+            if task.fill_ms is None:
+                del row["fill_ms"]
             if isinstance(task.arrival, RandomGaps):
                 row["arrival"] = {"kind": task.arrival.kind, "mean_gap_ms": task.arrival.gap_ms}
             if isinstance(task.arrival, Trace):
@@ -412,6 +444,7 @@ class EdgeScenario(ScenarioModel):
 __all__ = [
     "LONGEST_MS",
     "Arrival",
+    "BatchRun",
     "Bursty",
     "Closed",
     "Device",

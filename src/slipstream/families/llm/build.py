@@ -124,6 +124,7 @@ def compiled_scenario(scenario: LlmScenario) -> CompiledScenario:
     row["paired"], row["listed"] = paired, traced is not None
     row["mean_output"] = max(1, round(float((outputs if traced is None else traced.rows["output"]).mean())))
     row["hash_tokens"] = scenario.engine.block_tokens if traced is None else traced.hash_tokens
+    row["piece_blocks"] = max(1, int(row["hash_tokens"]) // scenario.engine.block_tokens)
     _fill_machine(row, scenario, steps)
     kept = int(row["blocks"]) if scenario.engine.prefix_cache else 0
     return CompiledScenario(spec, count, kept, rows + 1, every)
@@ -169,9 +170,8 @@ def _classes(scenario: LlmScenario) -> np.ndarray:
 def _levels(scenario: LlmScenario) -> np.ndarray:
     if scenario.levels is None:
         return np.zeros(0, k.LEVEL)
-    usable = scenario.engine.blocks - 1
     pairs = [
-        (budget, math.floor(share * usable))
+        (budget, math.floor(share * scenario.engine.blocks))
         for budget in scenario.levels.token_budgets
         for share in scenario.levels.watermarks
     ]
@@ -184,7 +184,8 @@ def _fill_machine(row: Any, scenario: LlmScenario, steps: StepArrays) -> None:
     row["budget"], row["seats"], row["blocks"] = engine.token_budget, engine.seats, engine.blocks - 1
     row["block_tokens"], row["depth"], row["prefix"] = engine.block_tokens, engine.steps_in_flight, engine.prefix_cache
     row["longest"] = min(engine.longest_tokens, (engine.blocks - 1) * engine.block_tokens)
-    row["headroom"] = math.floor(engine.watermark * (engine.blocks - 1))
+    row["headroom"] = math.floor(engine.watermark * engine.blocks)
+    row["version"] = int(engine.version.partition(".")[2])
     row["long_prefill"], row["preempt"] = engine.long_prefill_tokens, PREEMPT[engine.preempt]
     row["eos"], row["router"] = engine.stop == "eos", ROUTERS[scenario.router]
     row["decides_budget"] = "budget" in scenario.decide
@@ -192,7 +193,7 @@ def _fill_machine(row: Any, scenario: LlmScenario, steps: StepArrays) -> None:
     row["decides_route"] = "route" in scenario.decide and scenario.engines > 1
     row["levels"] = 0 if scenario.levels is None else len(_levels(scenario))
     if isinstance(requests, DrawnRequests):
-        row["mean_gap"] = 1e9 / requests.rate_hz
+        row["mean_gap"] = 1e9 / requests.rate
         if requests.prefix is not None:
             row["groups"], row["prefix_tokens"] = requests.prefix.groups, requests.prefix.tokens
     if scenario.prediction is not None:

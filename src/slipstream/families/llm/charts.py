@@ -27,11 +27,11 @@ def charts(scenario: LlmScenario, events: np.ndarray) -> list[Chart | Picture]:
     done = requests.done
     gaps, weights = token_gaps(scenario, events, requests)
     times = {
-        "TTFT": (requests.first - requests.arrival)[done] / 1e9,
-        "E2E": (requests.finish - requests.arrival)[done] / 1e9,
+        ("TTFT", "first token"): (requests.first - requests.arrival)[done] / 1e9,
+        ("E2E", "last token"): (requests.finish - requests.arrival)[done] / 1e9,
     }
     found: list[Chart | Picture] = [
-        Chart("Engines", "Batch", "Sequences of each step, from its end on.", "time", "sequences", tuple(batch), True),
+        Chart("Engines", "Batch", "Requests in the batch of each step.", "time", "requests", tuple(batch), True),
         Chart(
             *("Engines", "Memory", "Share of the blocks that are in use during a step.", "time", "blocks in use"),
             lines=tuple(memory),
@@ -39,16 +39,16 @@ def charts(scenario: LlmScenario, events: np.ndarray) -> list[Chart | Picture]:
             percent=True,
         ),
     ]
-    for name, values in times.items():
+    for (name, until), values in times.items():
         if len(values):
-            caption = f"Share of the requests whose {name} is at most as long."
+            caption = f"Share of the requests whose time from arrival to {until} is at most this long."
             lines = (distribution("", values),)
-            found.append(Chart("Response times", name, caption, f"{name} (s)", "requests", lines, percent=True))
+            found.append(Chart("Latency", name, caption, f"{name} (s)", "requests", lines, percent=True))
     if len(gaps):
         order = np.argsort(gaps, kind="stable")
         share = np.cumsum(weights[order]) / weights.sum()
         picks = np.unique(np.linspace(0, len(order) - 1, min(len(order), 400)).round().astype(np.int64))
         line = Line("", gaps[order][picks] / 1e6, share[picks])
-        caption = "Share of the gaps between two tokens of a request that are at most as long."
-        found.append(Chart("Response times", "ITL", caption, "ITL (ms)", "tokens", (line,), percent=True))
+        caption = "Share of the gaps between two tokens of a request that are at most this long."
+        found.append(Chart("Latency", "ITL", caption, "ITL (ms)", "tokens", (line,), log_x=True, percent=True))
     return found

@@ -34,9 +34,10 @@ def run_labels(scenario: LlmScenario) -> RunLabels:
         nouns=Nouns(resource="seat", job="request", task="class", bar="request"),
         resources=seat_names(scenario),
         tasks=tuple(one.name for one in scenario.classes),
-        variants=(("generation",),) * classes,
+        variants=(("",),) * classes,
         expected=((expected,),) * classes,
         end=last + SLACK * expected,
+        known_lengths=False,
     )
 
 

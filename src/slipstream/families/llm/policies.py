@@ -10,6 +10,10 @@ it fits; if not, nothing more is admitted in this step, as in vLLM.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +41,7 @@ from slipstream.families.llm.features import (
 )
 from slipstream.families.llm.kernel.routing import QUEUE_WEIGHT
 from slipstream.families.llm.scenario import LlmScenario
-from slipstream.policies.base import chooser, rule
+from slipstream.policies.base import Heuristic, chooser, register, rule
 from slipstream.policies.compiled.rows import random_row
 
 FIRST_QUANTUM = 256.0
@@ -48,7 +52,23 @@ PER_PRIORITY = 1e16
 """What a step of priority counts against a nanosecond of waiting: more than any wait."""
 
 
-@rule("llm")
+@dataclass(frozen=True)
+class FirstInQueue(Heuristic):
+    """Rule that scores the first waiting request highest; played without writing rows."""
+
+    @cached_property
+    def _entry_point(self) -> tuple[Any, int, int]:
+        from slipstream.families.llm.kernel.fast_path import run_first
+
+        return run_first, self.form, self.address
+
+
+def first_in_queue(function: Callable[..., float]) -> Heuristic:
+    """Make a rule that always scores the first waiting request highest, and register it under the function's name."""
+    return register(FirstInQueue(function.__name__, "llm", function, is_rule=True))
+
+
+@first_in_queue
 def fcfs(row: np.ndarray) -> float:
     """First come, first served; preempted requests first. The default of vLLM."""
     return -row[ORDER]

@@ -17,6 +17,7 @@ from slipstream.families.shared.schema import (
     PositiveSeconds,
     ScenarioModel,
     StrictModel,
+    gap_or_rate,
 )
 from slipstream.files.inputs import read_bytes, reading_key
 
@@ -210,14 +211,26 @@ class DrawnRequests(StrictModel):
     kind: Literal["drawn"]
     requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS)]
     """Requests of an episode."""
-    rate_hz: PositiveHz
+    rate_hz: PositiveHz | None = None
     """Mean requests per second."""
+    mean_gap_s: PositiveSeconds | None = None
+    """In place of the rate: mean time between two requests."""
     burstiness: Annotated[float, Field(ge=0.05, le=20.0)] = 1.0
     """Coefficient of variation of the gaps, which are gamma distributed; 1 is a Poisson process."""
     lengths: Annotated[IndependentLengths | LengthPairs, Field(discriminator="kind")]
     """Lengths of prompts and outputs."""
     prefix: SharedPrefix | None = None
     """What prompts begin with; nothing in common if absent."""
+
+    @model_validator(mode="after")
+    def _one_of_gap_and_rate(self) -> DrawnRequests:
+        gap_or_rate("mean_gap_s", self.mean_gap_s is not None, self.rate_hz is not None)
+        return self
+
+    @property
+    def rate(self) -> float:
+        """Mean requests per second, from whichever key was given."""
+        return self.rate_hz if self.rate_hz is not None else 1.0 / (self.mean_gap_s or 1.0)
 
 
 class ListedRequest(StrictModel):
@@ -349,6 +362,9 @@ class LlmScenario(ScenarioModel):
             part = getattr(self, key)
             if getattr(part, "path", None) is not None:
                 data[key]["path"] = self._digest(key, part.path)
+        if isinstance(self.requests, DrawnRequests):
+            del data["requests"]["mean_gap_s"]
+            data["requests"]["rate_hz"] = self.requests.rate
         lengths = getattr(self.requests, "lengths", None)
         if isinstance(lengths, LengthPairs) and lengths.path is not None:
             data["requests"]["lengths"]["path"] = self._digest("requests.lengths", lengths.path)

@@ -3,8 +3,8 @@
 Every job arrives once, numbered from 0 within its task; then it starts or is dropped (expire, reject, drop). What
 started may be preempted on its resource, and then start again or be dropped; or it finishes or fails there, which is
 final. So at any row arrived = finished + failed + dropped + running + waiting. No resource runs two jobs at once,
-weights never take more memory than there is and are not evicted while a job uses them, the clock never runs backwards,
-and the end is the last row.
+but for the jobs of a batch, which start together. Weights never take more memory than there is and are not evicted
+while a job uses them, the clock never runs backwards, and the end is the last row.
 """
 
 from __future__ import annotations
@@ -57,10 +57,17 @@ class Memory:
     limit: float
 
 
-def check(events: np.ndarray, resources: int, queue_limit: int | None = None, memory: Memory | None = None) -> None:
+def check(
+    events: np.ndarray,
+    resources: int,
+    queue_limit: int | None = None,
+    memory: Memory | None = None,
+    batches: bool = False,
+) -> None:
     """Raise an InvariantError that names the row where the log of a whole episode violates an invariant.
 
-    `resources` is the number of resources; `queue_limit`, if any, the greatest number of waiting jobs per task.
+    `resources` is the number of resources; `queue_limit`, if any, the greatest number of waiting jobs per task;
+    `batches` says whether a resource may run several jobs of a task together.
     """
     if not len(events):
         raise InvariantError("the log is empty: expected at least its end")
@@ -73,7 +80,7 @@ def check(events: np.ndarray, resources: int, queue_limit: int | None = None, me
     previous = _rows_before(jobs["task"], jobs["job"])
     _check_numbering(jobs)
     _check_lifecycles(jobs, previous)
-    _check_resources(jobs)
+    _check_resources(jobs, batches)
     if queue_limit is not None:
         _check_queues(jobs, previous, queue_limit)
     if memory is not None:
@@ -190,11 +197,16 @@ def _check_same(jobs: Columns, previous: np.ndarray, column: str) -> None:
     _require(~goes_on | (value == value[previous]), describe)
 
 
-def _check_resources(jobs: Columns) -> None:
+def _check_resources(jobs: Columns, batches: bool) -> None:
     rows = np.flatnonzero(np.isin(jobs["kind"], (START, *LEAVES)))
     is_start = jobs["kind"][rows] == START
     before = _rows_before(jobs["resource"][rows])
     twice = is_start & (before >= 0) & is_start[before]
+    if batches:
+        alike = before >= 0
+        for name in ("time", "task", "variant", "kind"):
+            alike &= jobs[name][rows] == jobs[name][rows[before]]
+        twice &= ~alike
     holder = dict(zip(rows[twice].tolist(), rows[before[twice]].tolist(), strict=True))
     _require(
         ~twice,

@@ -40,7 +40,7 @@ class RunLabels:
     resources: tuple[str, ...]
     tasks: tuple[str, ...]
     variants: tuple[tuple[str, ...], ...]
-    """Names of each task's variants."""
+    """Names of each task's variants; empty where there is only one, which needs no name."""
     expected: tuple[tuple[int, ...], ...]
     """Duration of each variant without contention."""
     deadline: tuple[int | None, ...] = ()
@@ -53,6 +53,8 @@ class RunLabels:
     """Whether jobs are graphs that run on several resources at once; each job is then listed as a task."""
     batches: bool = False
     """Whether a resource runs batches of jobs, which start and end together."""
+    known_lengths: bool = True
+    """Whether a job that runs alone takes its expected time; else that is a mean over jobs that differ."""
     links: int = 0
     """Number of the last resources that are links, which carry data of jobs instead of running them."""
     kernels: tuple[str, ...] = ()

@@ -353,7 +353,8 @@ const charts = (() => {
         const slices = partsOf(i);
         const part = slices.length > 1 && !graphs ? ` (part ${slices.indexOf(i) + 1} of ${slices.length})` : "";
         if (list.part) lines.push(run.parts[list.part[i]]);
-        lines.push(run.variants[list.task[i]][list.variant[i]], `ran ${written(list.start[i])} to ${written(list.end[i])} ${page.unit}${part}`);
+        const variant = run.variants[list.task[i]][list.variant[i]];
+        lines.push(...(variant ? [variant] : []), `ran ${written(list.start[i])} to ${written(list.end[i])} ${page.unit}${part}`);
       }
       const due = deadlineOf(list, i);
       return [...lines, `arrived ${written(list.release[i])}${due === null ? "" : `, deadline ${written(due)}`} ${page.unit}`, (run.fates || page.fates)[list.fate[i]]];

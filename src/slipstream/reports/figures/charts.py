@@ -131,11 +131,19 @@ def tradeoff(runs: Sequence[Run], metrics: tuple[str, str]) -> Figure:
         )
     ]
     for number, name in enumerate(points):
-        more = {"mode": "markers+text", "text": [escape(name)], "textposition": "top center", "marker": {"size": 10}}
+        position = f"top {_side(x[number], x)}"
+        more = {"mode": "markers+text", "text": [escape(name)], "textposition": position, "marker": {"size": 10}}
         traces.append(line_of([x[number]], [y[number]], name, number + 1, **more, showlegend=False))
     words = [f"{metric_title(one)}, {'lower' if lower_is_better(one) else 'higher'} is better" for one in metrics]
     layout = {"xaxis": axis(words[0]), "yaxis": axis(words[1]), "showlegend": True, "height": 380}
     return {"data": traces, "layout": layout}
+
+
+def _side(x: float, every: Sequence[float]) -> str:
+    """Return on which side of a point at `x` a label does not leave the chart of the points at `every`."""
+    low, high = min(every), max(every)
+    share = 0.5 if low == high else (x - low) / (high - low)
+    return "right" if share < 1 / 3 else "left" if share > 2 / 3 else "center"
 
 
 # Training curves

@@ -76,4 +76,5 @@ def _words(line: Timeline, piece: int) -> str:
     """Return what the slice `piece` runs: the job, its part if it has any, and the variant."""
     job = int(line.slice_job[piece])
     parts = [line.parts[int(line.slice_part[piece])]] if line.parts else []
-    return ", ".join([line.job_name(job), *parts, line.variants[int(line.task[job])][int(line.slice_variant[piece])]])
+    variant = line.variants[int(line.task[job])][int(line.slice_variant[piece])]
+    return ", ".join([line.job_name(job), *parts, *([variant] if variant else [])])

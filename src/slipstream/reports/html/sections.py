@@ -21,6 +21,8 @@ PER_TASK = {
     "effective_accuracy": ("Accuracy delivered by {task}, with 0 for a missed {job}: higher is better", False),
     "on_time_accuracy": ("Accuracy of the answers on time, per {job} offered: higher is better", False),
     "throughput_hz": ("Answers per second, by {task}: higher is better", False),
+    "e2e_mean_s": ("Mean time from the arrival of a {job} to its last token, in s: lower is better", False),
+    "slo_attainment": ("Share of {jobs} that kept the limits of their {task}: higher is better", True),
 }
 
 
@@ -76,6 +78,7 @@ def family_charts(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str
                 layout = {**one.figure["layout"], **({"meta": page_figures.OVER_TIME} if one.over_time else {})}
                 pictures[f"chart-{place}-{index}"] = {**one.figure, "layout": layout}
                 parts[first.section].append(chart_of(f"chart-{place}-{index}", "", label))
+            _share_scale([pictures[f"chart-{place}-{index}"] for index in range(len(group))])
         elif len(group) == len(runs):
             lines = [one for one in group if isinstance(one, Chart)]
             scale = [1.0 / run.family.nanoseconds_per_unit if first.over_time else 1.0 for run in runs]
@@ -85,6 +88,14 @@ def family_charts(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str
         section_of(f"section-{number}", title, found, leads.get(title, ""))
         for number, (title, found) in enumerate(parts.items())
     )
+
+
+def _share_scale(figures: Sequence[Figure]) -> None:
+    """Give the heat maps of several runs one colour scale, so that equal colours are equal values."""
+    maps = [trace for figure in figures for trace in figure["data"] if "zmax" in trace]
+    top = max((trace["zmax"] for trace in maps), default=0)
+    for trace in maps:
+        trace["zmax"] = top
 
 
 def tradeoffs(runs: Sequence[Run], pictures: dict[str, Figure]) -> str:
@@ -117,5 +128,6 @@ def tasks(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str, Figure
         if any(run.metrics.get(f"{metric}/{name}", 0.0) for run in runs for name in run.timeline.tasks):
             pictures[f"task-{metric}"] = page_figures.per_task(metric, runs, labels, percent)
             caption = text.format(job=nouns.job, jobs=plural(nouns.job), task=nouns.task)
-            parts.append(chart_of(f"task-{metric}", f"{caption}.", metric_words(metric)[0].capitalize()))
+            name = metric_words(metric)[0]
+            parts.append(chart_of(f"task-{metric}", f"{caption}.", name[:1].upper() + name[1:]))
     return section_of("tasks", f"Metrics by {nouns.task}", parts) if parts else ""

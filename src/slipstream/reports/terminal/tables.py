@@ -21,6 +21,13 @@ LOWER_IS_BETTER = (
     "decision_time",
     "latency_increase",
     "antt",
+    "ttft",
+    "tpot",
+    "itl_",
+    "e2e",
+    "s_per_token",
+    "preemptions",
+    "moves",
     "jct",
     "makespan",
     "moving",
@@ -35,7 +42,7 @@ LOWER_IS_BETTER = (
     "energy",
     "cost",
     "co2",
-    "power_peak",
+    "power_",
     "violation",
     "late_ratio",
     "drop",
@@ -53,12 +60,17 @@ LOWER_IS_BETTER = (
     "evictions",
     "stall",
     "idle",
+    "restarts",
+    "setup_share",
     "failures",
 )
 
-NEUTRAL = ("utilisation", "busy_share", "idle_share")
+NEUTRAL = (
+    *("utilisation", "busy_share", "idle_share", "kv_use", "mean_batch", "batch_mean"),
+    *("released", "judged", "requests", "jobs", "jobs_arrived", "tasks", "steps", "bound_ms"),
+)
 """Metrics that are neither good nor bad: a policy that wastes time on late jobs, or on the slower processors, keeps the
-resources as busy."""
+resources as busy, and how much work there is is no merit."""
 
 
 def is_neutral(metric: str) -> bool:

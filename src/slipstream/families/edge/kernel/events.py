@@ -13,6 +13,7 @@ from slipstream.families.edge.kernel.memory import weights_fit
 from slipstream.families.edge.kernel.queues import (
     begin_spells,
     dequeue,
+    dequeue_run,
     discard,
     enqueue,
     next_release,
@@ -104,8 +105,11 @@ def apply(spec, state, lane, slot, time):
         expire(spec, state, lane, slot - device.streams)
     elif slot < horizon_slot(spec):
         arrive(spec, state, lane, slot - arrival_slot(spec, 0))
-    else:
+    elif slot == horizon_slot(spec):
         end_episode(state, lane, TRUNCATED)
+    else:
+        # The wait for a fuller batch ends: as with every event, streams that wait are asked again.
+        schedule(state.heap, lane, slot, NEVER)
 
 
 @kernel
@@ -131,7 +135,10 @@ def take_effect(spec, state, lane):
             state.streams[lane, stream].parked = header.events
     else:
         # Dequeued before the preemption: the preempted job may be an older one of the same task.
-        dequeue(spec, state, lane, task)
+        if spec.device[0].batches and header.in_flight != DROPPING:
+            dequeue_run(spec, state, lane, task, header.chosen_variant)
+        else:
+            dequeue(spec, state, lane, task)
         if header.in_flight == DROPPING:
             discard(spec, state, lane, task, header.dequeued_job, DROP)
         else:
@@ -169,7 +176,9 @@ def may_dispatch(spec, state, lane, task, variant):
     if state.tasks[lane, task].length == 0 or variant >= spec.tasks[task].variants:
         return False
     return device.simple or (
-        state.lanes[lane].asked < device.streams and weights_fit(spec, state, lane, task, variant, np.int64(-1))
+        state.lanes[lane].asked < device.streams
+        and state.tasks[lane, task].length >= spec.variants[task, variant].jobs
+        and weights_fit(spec, state, lane, task, variant, np.int64(-1))
     )
 
 
@@ -179,6 +188,7 @@ def may_preempt(spec, state, lane, task, variant, stream):
     return (
         state.tasks[lane, task].length > 0
         and variant < spec.tasks[task].variants
+        and state.tasks[lane, task].length >= spec.variants[task, variant].jobs
         and is_preemptible(spec, state, lane, stream)
         and weights_fit(spec, state, lane, task, variant, stream)
     )

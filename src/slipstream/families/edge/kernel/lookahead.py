@@ -12,6 +12,7 @@ import numpy as np
 
 from slipstream.families.edge import features as f
 from slipstream.families.edge.kernel.memory import loading_time
+from slipstream.families.edge.kernel.queues import continues
 from slipstream.families.edge.kernel.rates import allocate_rates, set_corunner
 from slipstream.families.edge.kernel.state import NO_INTERFERENCE, NO_PREEMPTION
 from slipstream.jit.decorators import inlined, kernel
@@ -55,11 +56,9 @@ def slack_of(spec, state, lane, stream):
 
 @inlined
 def expected_work(spec, state, lane, task, variant):
-    """Return the expected work of the task's oldest waiting job in `variant`, less what its checkpoint saves."""
-    if spec.device[0].preemption != NO_PREEMPTION:
-        checkpoint = state.checkpoints[lane, state.tasks[lane, task].head, task]
-        if checkpoint.variant == variant:
-            return checkpoint.expected
+    """Return the expected work of the task's oldest waiting jobs in `variant`, less what their checkpoint saves."""
+    if spec.device[0].preemption != NO_PREEMPTION and continues(spec, state, lane, task, variant):
+        return state.checkpoints[lane, state.tasks[lane, task].head, task].expected
     return float(spec.variants[task, variant].latency)
 
 

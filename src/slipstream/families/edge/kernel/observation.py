@@ -128,7 +128,7 @@ def put_run(spec, state, lane, task, variant, switch_cost, row, image):
             progress = 1.0 - expected / latency
         if spec.device[0].loads:
             setup += loading_time(spec, state, lane, task, variant)
-            resident = state.weights[lane, task, variant].resident
+            resident = state.weights[lane, task, spec.variants[task, variant].rank].resident
     put(row, image, f.SETUP, setup)
     put(row, image, f.PROGRESS, progress)
     if spec.device[0].loads:
@@ -158,7 +158,9 @@ def put_victim(spec, state, lane, task, variant, stream, row, image):
     """Write the victim's columns and the co-run estimates without it."""
     put(row, image, f.VICTIM_SLACK, slack_of(spec, state, lane, stream))
     put(row, image, f.VICTIM_LEFT, expected_remaining(spec, state, lane, stream))
-    put(row, image, f.VICTIM_WEIGHT, spec.tasks[state.streams[lane, stream].task].weight)
+    victim = state.streams[lane, stream]
+    weight = spec.tasks[victim.task].weight * spec.variants[victim.task, victim.variant].jobs
+    put(row, image, f.VICTIM_WEIGHT, weight)
     put_beside_many(spec, state, lane, task, variant, stream, spec.device[0].switch_cost, row, image)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slipstream.families.edge.kernel.slots import arrival_slot, expiry_slot
+from slipstream.families.edge.kernel.slots import arrival_slot, expiry_slot, fill_slot
 from slipstream.families.edge.kernel.state import (
     BURSTY,
     CLOSED,
@@ -104,6 +104,24 @@ def schedule_expiry(spec, state, lane, task):
         schedule(state.heap, lane, expiry_slot(spec, task), time)
 
 
+@kernel
+def schedule_fill(spec, state, lane, task):
+    """Schedule the end of the task's wait for a fuller batch, by its oldest waiting job."""
+    queue, fill = state.tasks[lane, task], spec.tasks[task].fill_time
+    time = NEVER
+    if queue.length > 0 and fill >= 0:
+        time = max(state.queue[lane, queue.head, task].release + fill, state.lanes[lane].now)
+    schedule(state.heap, lane, fill_slot(spec, task), time)
+
+
+@inlined
+def follow_head(spec, state, lane, task):
+    """Schedule the events of the task's oldest waiting job, which is another one now."""
+    schedule_expiry(spec, state, lane, task)
+    if spec.device[0].batches:
+        schedule_fill(spec, state, lane, task)
+
+
 @inlined
 def count_waiting(spec, state, lane, task, change):
     """Update the counts of waiting jobs and the backlog by `change`: 1 for a job that joins, -1 for one that leaves."""
@@ -131,7 +149,7 @@ def enqueue(spec, state, lane, task, job):
         state.checkpoints[lane, position, task].variant = -1
     count_waiting(spec, state, lane, task, 1)
     if queue.length == 1:
-        schedule_expiry(spec, state, lane, task)
+        follow_head(spec, state, lane, task)
 
 
 @inlined
@@ -153,12 +171,63 @@ def dequeue(spec, state, lane, task):
     if queue.length == 0:
         # An empty ring restarts at position 0, which is still in the processor's cache.
         queue.head = 0
-    schedule_expiry(spec, state, lane, task)
+    follow_head(spec, state, lane, task)
+
+
+@kernel
+def dequeue_run(spec, state, lane, task, variant):
+    """Remove the jobs of a run of `variant` from the queue into the last row of members; the oldest as `dequeue`."""
+    header = state.lanes[lane]
+    members = state.members[lane, spec.device[0].streams]
+    goes_on = spec.device[0].preemption != NO_PREEMPTION and continues(spec, state, lane, task, variant)
+    dequeue(spec, state, lane, task)
+    members[0].index = header.dequeued_job
+    members[0].release = header.dequeued_release
+    header.dequeued_variant = variant if goes_on else -1
+    stage, work, expected = header.dequeued_stage, header.dequeued_work, header.dequeued_expected
+    for number in range(1, spec.variants[task, variant].jobs):
+        dequeue(spec, state, lane, task)
+        members[number].index = header.dequeued_job
+        members[number].release = header.dequeued_release
+    header.dequeued_job = members[0].index
+    header.dequeued_release = members[0].release
+    header.dequeued_variant = variant if goes_on else -1
+    header.dequeued_stage = stage
+    header.dequeued_work = work
+    header.dequeued_expected = expected
+
+
+@kernel
+def continues(spec, state, lane, task, variant):
+    """Return whether a start of `variant` goes on with an interrupted run: the same jobs, in the same kind of run."""
+    queue = state.tasks[lane, task]
+    jobs = spec.variants[task, variant].jobs
+    if queue.length < jobs:
+        return False
+    position, lead = queue.head, state.queue[lane, queue.head, task].index
+    for _ in range(jobs):
+        checkpoint = state.checkpoints[lane, position, task]
+        if checkpoint.variant != variant or checkpoint.lead != lead:
+            return False
+        position = position + 1 if position + 1 < state.queue.shape[1] else 0
+    return True
 
 
 @kernel
 def requeue(spec, state, lane, stream):
-    """Insert the preempted job of `stream` into its queue in order of release, with its checkpoint."""
+    """Insert the preempted jobs of `stream` into their queue in order of release, with their checkpoint."""
+    running = state.streams[lane, stream]
+    if spec.device[0].batches:
+        for number in range(spec.variants[running.task, running.variant].jobs):
+            member = state.members[lane, stream, number]
+            requeue_job(spec, state, lane, stream, member.index, member.release)
+    else:
+        requeue_job(spec, state, lane, stream, running.job, running.release)
+
+
+@kernel
+def requeue_job(spec, state, lane, stream, job, release):
+    """Insert a preempted job of `stream` into its queue in order of release, with its checkpoint."""
     running = state.streams[lane, stream]
     task = running.task
     queue = state.tasks[lane, task]
@@ -167,27 +236,30 @@ def requeue(spec, state, lane, stream):
     queue.head = position
     for _ in range(queue.length):
         after = position + 1 if position + 1 < ring else 0
-        if state.queue[lane, after, task].index > running.job:
+        if state.queue[lane, after, task].index > job:
             break
         state.queue[lane, position, task].index = state.queue[lane, after, task].index
         state.queue[lane, position, task].release = state.queue[lane, after, task].release
         copy_checkpoint(state.checkpoints[lane, after, task], state.checkpoints[lane, position, task])
         position = after
-    state.queue[lane, position, task].index = running.job
-    state.queue[lane, position, task].release = running.release
+    state.queue[lane, position, task].index = job
+    state.queue[lane, position, task].release = release
     checkpoint = state.checkpoints[lane, position, task]
     checkpoint.variant = -1 if spec.device[0].preemption == RESTART else running.variant
+    checkpoint.lead = running.job
     checkpoint.stage = state.runs[lane, stream].stage
     checkpoint.work = running.work
     checkpoint.expected = running.expected
     count_waiting(spec, state, lane, task, 1)
-    schedule_expiry(spec, state, lane, task)
+    if position == queue.head:
+        follow_head(spec, state, lane, task)
 
 
 @kernel
 def copy_checkpoint(source, target):
     """Copy the checkpoint of a job."""
     target.variant = source.variant
+    target.lead = source.lead
     target.stage = source.stage
     target.work = source.work
     target.expected = source.expected

@@ -166,8 +166,8 @@ def redraw_checkpoints(spec, state, lane, task, key):
     for offset in range(queue.length):
         position = (queue.head + offset) % ring
         checkpoint = state.checkpoints[lane, position, task]
-        if checkpoint.variant >= 0 and checkpoint.stage == 0:
-            job = state.queue[lane, position, task].index
+        job = state.queue[lane, position, task].index
+        if checkpoint.variant >= 0 and checkpoint.stage == 0 and checkpoint.lead == job:
             done = work_done(spec, state, lane, task, checkpoint.variant, job, checkpoint.work)
             latency = np.float64(spec.variants[task, checkpoint.variant].latency)
             checkpoint.work = redrawn_total(spec, latency, done, key, position * spec.tasks.shape[0] + task) - done

@@ -1,7 +1,7 @@
 """Event slots of the heap, compiled: one for each source of events.
 
 Their order is that of simultaneous events: next event of each stream's job, expiry of each task's oldest job, release
-of each task, horizon, effect of a decision.
+of each task, horizon, effect of a decision, end of each task's wait for a fuller batch.
 """
 
 from __future__ import annotations
@@ -31,3 +31,9 @@ def horizon_slot(spec):
 def effect_slot(spec):
     """Return the event slot for the effect of a decision after the decision time."""
     return horizon_slot(spec) + 1
+
+
+@kernel
+def fill_slot(spec, task):
+    """Return the event slot for the end of the wait of `task` for a fuller batch; only where there are batches."""
+    return effect_slot(spec) + 1 + task

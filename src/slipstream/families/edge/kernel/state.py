@@ -29,13 +29,14 @@ DEVICE = np.dtype(
         ("queue_limit", "i8"),
         ("decision_time", "i8"),
         ("finite", "i8"),  # 1 if every task's releases come from a trace
-        ("simple", "i8"),  # 1 if no preemption, no cost of weights in time or memory, and equal streams
+        ("simple", "i8"),  # 1 if no preemption, batches or cost of weights in time or memory, and equal streams
         ("preemption", "i8"),
         ("switch_cost", "i8"),
         ("loads", "i8"),  # 1 if weights take time or memory
         ("memory", "i8"),  # kB, NEVER without a limit
         ("first_drop", "i8"),  # index of the first drop row
         ("log_margin", "i8"),  # most log rows of one event with the decision before it
+        ("batches", "i8"),  # 1 if a run may have several jobs
         ("idle_power", "f8"),
         ("metered", "i8"),  # 1 if runs add to the idle power
         ("on_time_accuracy", "f8"),
@@ -64,8 +65,9 @@ TASK = np.dtype(
         ("retry", "i8"),
         ("deadline", "i8"),
         ("weight", "f8"),
-        ("variants", "i8"),
+        ("variants", "i8"),  # kinds of runs: variants, then variants again for each size of a batch
         ("fastest", "i8"),
+        ("fill_time", "i8"),  # wait for a fuller batch, -1 if none
     ],
     align=True,
 )
@@ -82,9 +84,12 @@ VARIANT = np.dtype(
         ("load", "i8"),
         ("memory", "i8"),  # kB
         ("drawn", "i8"),  # actual mean latency that run times were drawn with
+        ("jobs", "i8"),  # jobs of a run
+        ("rank", "i8"),  # rank in the ladder, without the size of the batch
     ],
     align=True,
 )
+"""A kind of run: a variant of the ladder, for one job or for a batch."""
 
 LANE = np.dtype(
     [
@@ -188,8 +193,10 @@ CORUNNER = np.dtype(
 )
 """Jobs that run at the same time, one record per stream: those of now, or those of a lookahead."""
 JOB = np.dtype([("index", "i8"), ("release", "i8")], align=True)
-CHECKPOINT = np.dtype([("variant", "i8"), ("stage", "i8"), ("work", "f8"), ("expected", "f8")], align=True)
-"""Saved progress of a preempted job that waits; variant -1 if none."""
+CHECKPOINT = np.dtype(
+    [("variant", "i8"), ("lead", "i8"), ("stage", "i8"), ("work", "f8"), ("expected", "f8")], align=True
+)
+"""Saved progress of a preempted job that waits; variant -1 if none; lead: oldest job of its run, which holds it."""
 WEIGHTS = np.dtype([("resident", "i8"), ("users", "i8"), ("last_use", "i8"), ("ready", "i8")], align=True)
 """users: streams that run the variant; ready: when the last loading ended or will end."""
 
@@ -202,10 +209,14 @@ class EdgeSpecType(types.StructRef):
     """
 
 
-@struct("lanes", "tasks", "streams", "runs", "queue", "checkpoints", "weights", "heap", "terms", "log", "corunners")
+@struct(
+    *("lanes", "tasks", "streams", "runs", "members", "queue", "checkpoints", "weights"),
+    *("heap", "terms", "log", "corunners"),
+)
 class EdgeStateType(types.StructRef):
     """State of all lanes.
 
-    lanes (L), tasks (L, T), streams (L, S), runs (L, S), queue (L, Q, T), checkpoints (L, Q, T), weights (L, T, V),
-    heap (L, H), terms (L, 5), log (L, C). corunners (L, S) is scratch space.
+    lanes (L), tasks (L, T), streams (L, S), runs (L, S), members (L, S + 1, B), queue (L, Q, T), checkpoints (L, Q, T),
+    weights (L, T, V), heap (L, H), terms (L, 5), log (L, C). members are the jobs of runs where there are batches, the
+    oldest first; the last row is for those that are about to start. corunners (L, S) is scratch space.
     """

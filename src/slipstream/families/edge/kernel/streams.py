@@ -135,6 +135,18 @@ def work_at_boundary(run, stages):
 
 
 @inlined
+def record_jobs(spec, state, lane, stream, kind):
+    """Record an event of every job of the stream's run."""
+    running = state.streams[lane, stream]
+    if spec.device[0].batches:
+        rank = spec.variants[running.task, running.variant].rank
+        for number in range(spec.variants[running.task, running.variant].jobs):
+            record(state, lane, kind, running.task, state.members[lane, stream, number].index, rank, stream)
+    else:
+        record(state, lane, kind, running.task, running.job, running.variant, stream)
+
+
+@inlined
 def start(spec, state, lane, stream, task, variant, switch_cost):
     """Start the job dequeued last on an idle stream, after a setup where it needs one."""
     device = spec.device[0]
@@ -154,7 +166,7 @@ def start(spec, state, lane, stream, task, variant, switch_cost):
         prepare_run(spec, state, lane, stream, switch_cost)
     state.tasks[lane, task].running += 1
     header.busy += 1
-    record(state, lane, START, task, running.job, variant, stream)
+    record_jobs(spec, state, lane, stream, START)
     update_rates(spec, state, lane)
     if not device.simple:
         update_power(spec, state, lane)
@@ -168,6 +180,12 @@ def prepare_run(spec, state, lane, stream, switch_cost):
     running, run = state.streams[lane, stream], state.runs[lane, stream]
     task, variant = running.task, running.variant
     chosen = spec.variants[task, variant]
+    if device.batches:
+        state.tasks[lane, task].running += chosen.jobs - 1
+        for number in range(chosen.jobs):
+            member = state.members[lane, device.streams, number]
+            state.members[lane, stream, number].index = member.index
+            state.members[lane, stream, number].release = member.release
     run.power = chosen.power
     run.total = running.work
     run.boundary_work = 0.0
@@ -200,6 +218,7 @@ def remove_job(spec, state, lane, stream):
     counts.stale = 1
     header.busy -= 1
     if not spec.device[0].simple:
+        counts.running -= spec.variants[running.task, running.variant].jobs - 1
         state.runs[lane, stream].active = 0
         if spec.device[0].loads:
             release_weights(spec, state, lane, running.task, running.variant)
@@ -211,7 +230,7 @@ def remove_job(spec, state, lane, stream):
 def finish_setup(spec, state, lane, stream):
     """Begin the run of a job whose setup has ended."""
     running = state.streams[lane, stream]
-    record(state, lane, READY, running.task, running.job, running.variant, stream)
+    record_jobs(spec, state, lane, stream, READY)
     state.runs[lane, stream].active = 1
     running.updated = state.lanes[lane].now
     update_rates(spec, state, lane)
@@ -234,13 +253,13 @@ def reach_stage_boundary(spec, state, lane, stream):
 
 
 @inlined
-def finish(spec, state, lane, stream):
-    """Record the finish of the stream's job, and free the stream."""
+def count_finish(spec, state, lane, stream, release):
+    """Count the finish of a job of the stream, and its part of the reward."""
     header = state.lanes[lane]
     running = state.streams[lane, stream]
     task = running.task
     deadline = spec.tasks[task].deadline
-    tardiness = header.now - running.release - deadline
+    tardiness = header.now - release - deadline
     if tardiness <= 0:
         state.terms[lane, ON_TIME_ACCURACY] += spec.tasks[task].weight * spec.variants[task, running.variant].accuracy
     else:
@@ -248,7 +267,18 @@ def finish(spec, state, lane, stream):
         state.terms[lane, LATENESS] += spec.tasks[task].weight * min(1.0, tardiness / deadline)
     state.tasks[lane, task].finished += 1
     header.finished += 1
-    record(state, lane, FINISH, task, running.job, running.variant, stream)
+
+
+@inlined
+def finish(spec, state, lane, stream):
+    """Record the finish of the stream's jobs, and free the stream."""
+    running = state.streams[lane, stream]
+    if spec.device[0].batches:
+        for number in range(spec.variants[running.task, running.variant].jobs):
+            count_finish(spec, state, lane, stream, state.members[lane, stream, number].release)
+    else:
+        count_finish(spec, state, lane, stream, running.release)
+    record_jobs(spec, state, lane, stream, FINISH)
     free_stream(spec, state, lane, stream, False)
 
 
@@ -271,9 +301,10 @@ def end_as_reported(spec, state, lane, stream):
     if running.failed == 0:
         finish(spec, state, lane, stream)
         return
-    state.lanes[lane].missed += 1
-    state.terms[lane, DROPS] += spec.tasks[running.task].weight
-    record(state, lane, FAIL, running.task, running.job, running.variant, stream)
+    for _ in range(spec.variants[running.task, running.variant].jobs):
+        state.lanes[lane].missed += 1
+        state.terms[lane, DROPS] += spec.tasks[running.task].weight
+    record_jobs(spec, state, lane, stream, FAIL)
     free_stream(spec, state, lane, stream, True)
 
 
@@ -282,7 +313,7 @@ def preempt(spec, state, lane, stream):
     """Preempt the stream's job; it returns to its queue."""
     running = state.streams[lane, stream]
     update_progress(running, state.lanes[lane].now)
-    record(state, lane, PREEMPT, running.task, running.job, running.variant, stream)
+    record_jobs(spec, state, lane, stream, PREEMPT)
     requeue(spec, state, lane, stream)
     remove_job(spec, state, lane, stream)
 

@@ -15,6 +15,8 @@ from slipstream.families.edge.scenario import (
     Matrix,
     NoInterference,
     Share,
+    Task,
+    Variant,
 )
 from slipstream.families.shared.schema import nanoseconds
 from slipstream.sim.eventlog import ARRIVAL
@@ -31,7 +33,9 @@ class Job:
     deadline: int
     weight: float
     runs: tuple[int, ...]
-    """Run time in each variant at rate 1."""
+    """Run time in each variant at rate 1; where there are batches, the least that any oldest job would give it."""
+    shares: tuple[int, ...]
+    """Least stream time in each variant: a job of a batch takes its share of the run."""
     accuracies: tuple[float, ...]
 
 
@@ -40,10 +44,19 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, split: str) -
     # A key returned to Python is an int; compiled functions need it as a 64-bit unsigned integer.
     key = np.uint64(episode_key(SPLITS[split], seed))
     jobs = []
-    for event in events[events["kind"] == ARRIVAL]:
+    arrivals = events[events["kind"] == ARRIVAL]
+    factors = {
+        (number, index): _latency_factor(scenario, np.uint64(stream_key(key, 2 + 2 * number)), index)
+        for number, index in zip(arrivals["task"].tolist(), arrivals["job"].tolist(), strict=True)
+    }
+    least: dict[int, float] = {}
+    for (number, _), factor in factors.items():
+        least[number] = min(factor, least.get(number, factor))
+    for event in arrivals:
         number, index, release = int(event["task"]), int(event["job"]), int(event["time"])
         task = scenario.tasks[number]
-        factor = _latency_factor(scenario, np.uint64(stream_key(key, 2 + 2 * number)), index)
+        # The oldest job of a batch decides how long the run takes.
+        factor = factors[number, index] if len(task.batch_sizes) == 1 else least[number]
         jobs.append(
             Job(
                 number,
@@ -52,10 +65,17 @@ def jobs_of(scenario: EdgeScenario, events: np.ndarray, seed: int, split: str) -
                 release + nanoseconds(task.relative_deadline_ms),
                 task.weight,
                 tuple(math.ceil(nanoseconds(variant.solo_ms) * factor) for variant in task.ladder),
+                tuple(_least_share(task, variant, factor) for variant in task.ladder),
                 tuple(variant.accuracy for variant in task.ladder),
             )
         )
     return sorted(jobs, key=lambda job: (job.task, job.index))
+
+
+def _least_share(task: Task, variant: Variant, factor: float) -> int:
+    """Return the least stream time of a job at rate 1: alone, or in the batch that serves it best."""
+    times = [math.ceil(nanoseconds(variant.solo_run_ms(run)) * factor) for run in variant.runs]
+    return min(time // size for time, size in zip(times, task.batch_sizes, strict=True))
 
 
 def _latency_factor(scenario: EdgeScenario, key: Any, index: int) -> float:
@@ -77,6 +97,7 @@ def runs_at_solo_speed(scenario: EdgeScenario) -> bool:
         and device.memory_mb is None
         and not scenario.has_load_times
         and scenario.reward.energy == 0.0
+        and scenario.most_jobs == 1
     )
 
 
@@ -94,7 +115,7 @@ def best_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
 def worst_rate(scenario: EdgeScenario, task: int, variant: int) -> float:
     """Return a guaranteed rate of a run of `variant` beside any co-runners; 0 if none is guaranteed."""
     device = scenario.device
-    if device.preemption.kind != "none":
+    if device.preemption.kind != "none" or scenario.most_jobs > 1:
         return 0.0
     if isinstance(device.interference, NoInterference):
         return 1.0

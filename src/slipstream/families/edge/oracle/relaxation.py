@@ -82,11 +82,11 @@ def _outcomes(scenario: EdgeScenario, job: Job, horizon: int, certain_rate: floa
     saved = drop_cost(scenario, job) if expires(scenario, job) else 0.0
     latest_end = min(job.deadline, horizon)
     rates = [best_rate(scenario, job.task, variant) for variant in range(len(job.runs))]
-    times = [math.floor(run / rate) for run, rate in zip(job.runs, rates, strict=True)]
+    times = [math.floor(share / rate) for share, rate in zip(job.shares, rates, strict=True)]
     outcomes = [
         _Outcome(time, latest_end, on_time_value(scenario, job, variant) + saved)
         for variant, time in enumerate(times)
-        if job.release + time <= latest_end
+        if job.release + math.floor(job.runs[variant] / rates[variant]) <= latest_end
     ]
     # A start just before the deadline saves the cost of expiry, and being late may cost almost nothing. The stream time
     # that it needs, and by when, is known only if a run has a guaranteed rate.

@@ -12,6 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
+from slipstream.families.edge.build import spec_arrays
 from slipstream.families.edge.oracle.hindsight import (
     Job,
     best_rate,
@@ -153,6 +154,8 @@ class _UpperBound:
         arrays = simulator.arrays
         self._lane, self._tasks, self._streams = arrays["lanes"][0], arrays["tasks"][0], arrays["streams"][0]
         self._waiting = arrays["queue"]["index"][0].T
+        self._members = arrays["members"]["index"][0]
+        self._sizes = spec_arrays(self._scenario)["variants"]["jobs"]
         self._finish_times = _event_times(simulator)[: len(self._streams)]
         self._jobs = [[job for job in jobs if job.task == task] for task in range(len(self._tasks))]
         self._to_come = [
@@ -193,7 +196,11 @@ class _UpperBound:
 
     def _value_of_running(self, stream: int, now: int) -> float:
         running = self._streams[stream]
-        job = self._jobs[running["task"]][running["job"]]
+        own = self._jobs[running["task"]]
+        if self._members.size:
+            size = self._sizes[running["task"], running["variant"]]
+            return sum(self._value_by_deadline(own[index], now) for index in self._members[stream, :size])
+        job = own[running["job"]]
         if not self._at_solo_speed:
             return self._value_by_deadline(job, now)
         on_time = self._finish_times[stream] <= min(job.deadline, self._horizon)

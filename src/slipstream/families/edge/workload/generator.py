@@ -71,6 +71,12 @@ class Settings(StrictModel):
     """Accuracy of the fastest variant of a geometric ladder; each next one adds the same."""
     accuracy_high: float = Field(default=0.8, ge=0.0, le=1.0)
     """Accuracy of the slowest variant of a geometric ladder."""
+    largest_batch: int = Field(default=1, ge=1, le=1024)
+    """Most jobs of a run: batches of 2, 4, 8 and so on up to it; 1 for none."""
+    batch_cost: float = Field(default=0.5, ge=0.0, le=1.0)
+    """What each further job adds to the latency of a batch, as a share of the latency of one."""
+    fill: float | None = Field(default=None, ge=0.0, le=1.0)
+    """Wait for a fuller batch, as a share of the deadline; none if absent."""
     criticalities: int = Field(default=1, ge=1, le=11)
     """Classes of tasks, drawn uniformly: 0 up to one less than this."""
     horizon_ms: float = Field(default=10_000.0, ge=1e-6, le=8.64e9)
@@ -99,6 +105,8 @@ class Settings(StrictModel):
                 raise PydanticCustomError(
                     "range", "{low} is above {high}: expected a range", {"low": low, "high": high}
                 )
+        if self.fill is not None and self.largest_batch == 1:
+            raise PydanticCustomError("fill", "fill is set but largest_batch is 1: expected batches to fill")
         if not 1 <= self.tasks <= 1000:
             raise PydanticCustomError("tasks", "{tasks} tasks: expected 1 to 1000", {"tasks": self.tasks})
         if self.utilisation > self.tasks:
@@ -136,6 +144,8 @@ def generate(settings: Settings, seed: int) -> EdgeScenario:
     for index, (kind, share, gap) in enumerate(zip(kinds, shares.tolist(), gaps, strict=True)):
         model, variants = _ladder(settings, draws["ladders"], share * gap)
         low, high = settings.deadline_low, settings.deadline_high
+        deadline = _ms(gap * (low + (high - low) * draws["deadlines"].random()))
+        waits = {} if settings.fill is None else {"fill_ms": round(settings.fill * deadline, 6)}
         tasks.append(
             {
                 "name": f"{kind}-{index + 1 - kinds.index(kind)}",
@@ -143,9 +153,10 @@ def generate(settings: Settings, seed: int) -> EdgeScenario:
                 "dataset": "synthetic",
                 "num_variants": len(variants),
                 "arrival": _arrival(settings, kind, gap, draws["phases"].random()),
-                "deadline_ms": _ms(gap * (low + (high - low) * draws["deadlines"].random())),
+                "deadline_ms": deadline,
                 "criticality": int(settings.criticalities * draws["criticalities"].random()),
                 "variants": variants,
+                **waits,
             }
         )
     command = shlex.join(["slipstream", "generate", "edge", "--seed", str(seed), *options(settings)])
@@ -243,7 +254,17 @@ def _ladder(settings: Settings, draws: np.random.Generator, latency_ms: float) -
     latencies = [row["latency_ms"] for row in shape]
     reference = {"fastest": latencies[0], "mean": sum(latencies) / len(latencies), "slowest": latencies[-1]}
     scale = latency_ms / reference[settings.utilisation_of]
-    return model, [{**row, "latency_ms": _ms(row["latency_ms"] * scale)} for row in shape]
+    ladder = [{**row, "latency_ms": _ms(row["latency_ms"] * scale)} for row in shape]
+    return model, [row | _batches(settings, row["latency_ms"]) for row in ladder]
+
+
+def _batches(settings: Settings, latency_ms: float) -> dict[str, Any]:
+    """Return the batches of a variant: their latency is linear in their size (Inoue, arXiv 1912.06322)."""
+    if settings.largest_batch == 1:
+        return {}
+    sizes = [2**power for power in range(1, settings.largest_batch.bit_length())]
+    rows = [{"size": size, "latency_ms": _ms(latency_ms * (1.0 + settings.batch_cost * (size - 1)))} for size in sizes]
+    return {"batches": rows}
 
 
 def _geometric(settings: Settings) -> list[dict[str, Any]]:

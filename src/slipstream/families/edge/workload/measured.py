@@ -118,6 +118,8 @@ def variant_indices(scenario: EdgeScenario, profile: MeasuredProfile) -> list[li
 def with_profile(scenario: EdgeScenario, profile: MeasuredProfile) -> EdgeScenario:
     """Return the scenario with the measurements of `profile` in place of its own latencies, interference and spread."""
     rows = variant_indices(scenario, profile)
+    if scenario.most_jobs > 1:
+        raise ScenarioError("the scenario has batches, which a profile does not measure: expected no batches")
     data = scenario.model_dump(mode="json", exclude_unset=True)
     data.pop("profile", None)
     for row, task, indices in zip(data["tasks"], scenario.tasks, rows, strict=True):

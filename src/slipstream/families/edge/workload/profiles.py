@@ -6,11 +6,23 @@ Measured rows are copied from public tables; derived rows say how. docs/edge.md 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from slipstream.families.shared.schema import NonNegativeMs, PositiveMs, StrictModel
+
+
+class BatchRun(StrictModel):
+    """A run of several jobs of one task at once."""
+
+    size: int = Field(ge=2, le=1024)
+    """Jobs of the run: exactly this number."""
+    latency_ms: PositiveMs
+    """Mean time of the run alone on the device."""
+    power_w: float | None = Field(default=None, ge=0.0, le=1e6)
+    """Power that the run adds to the idle device; that of the variant if absent."""
 
 
 class Variant(StrictModel):
@@ -38,6 +50,8 @@ class Variant(StrictModel):
     """Power that a run adds to the idle device; the device's busy_w if absent."""
     actual_ms: PositiveMs | None = None
     """Actual mean time of a run alone on the device, where the profile is wrong; latency_ms if absent."""
+    batches: Annotated[list[BatchRun], Field(min_length=1, max_length=64)] | None = None
+    """Runs of several jobs at once, from the smallest size on; the same sizes in all variants of a task."""
 
     newer_keys: ClassVar[tuple[str, ...]] = (
         "compute_share",
@@ -47,12 +61,36 @@ class Variant(StrictModel):
         "load_ms",
         "power_w",
         "actual_ms",
+        "batches",
     )
 
     @property
     def solo_ms(self) -> float:
         """Actual mean time of a run alone on the device: actual_ms if set, else latency_ms."""
         return self.latency_ms if self.actual_ms is None else self.actual_ms
+
+    @property
+    def runs(self) -> list[BatchRun | Variant]:
+        """The kinds of runs: of one job, then those of the batches."""
+        return [self, *(self.batches or [])]
+
+    def solo_run_ms(self, run: BatchRun | Variant) -> float:
+        """Return the actual mean time of one of `runs` alone on the device; a wrong profile is wrong for all alike."""
+        return self.solo_ms if run is self else run.latency_ms * (self.solo_ms / self.latency_ms)
+
+    @model_validator(mode="after")
+    def _batches_grow(self) -> Variant:
+        smaller, least = 1, self.latency_ms
+        for index, batch in enumerate(self.batches or []):
+            if batch.size <= smaller or batch.latency_ms < least:
+                text = (
+                    "batches[{index}] of {size} jobs takes {time} ms, after {before} jobs in {least} ms: "
+                    "expected larger sizes that are no faster"
+                )
+                context = {"index": index, "size": batch.size, "time": batch.latency_ms}
+                raise PydanticCustomError("batches", text, context | {"before": smaller, "least": least})
+            smaller, least = batch.size, batch.latency_ms
+        return self
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ def _ladder(task: Task, latency: float, errors: np.ndarray, wrong: bool) -> list
         row = variant.model_dump(mode="json") | {"latency_ms": _scaled(variant.latency_ms, latency)}
         if wrong or variant.actual_ms is not None:
             row["actual_ms"] = _scaled(variant.solo_ms, latency * error)
+        for batch in row["batches"] or []:
+            batch["latency_ms"] = _scaled(batch["latency_ms"], latency)
         rows.append(row)
     return rows
 

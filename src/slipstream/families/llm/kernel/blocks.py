@@ -2,7 +2,8 @@
 
 Without the prefix cache blocks differ in nothing, so only their number is kept. With it, the blocks of a request form a
 chain from its last to its first. A free block keeps its key, by which it is found again until it is used for other
-tokens; the block that has been free for longest is used first. Of blocks with equal tokens the cache has one.
+tokens; the block that has been free for longest is used first, since vLLM 0.23 after those without a key. Of blocks
+with equal tokens the one that was entered first is found.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ OWN = np.uint64(0xA24BAED4963EE407)
 SHARED = np.uint64(0x9FB21C651E98DF25)
 ONE = np.uint64(1)
 NO_KEY = np.uint64(0)
+UNKEYED_FIRST = 23
+"""Minor version of vLLM from which on freed blocks without a key are used before all others."""
 
 
 @kernel
@@ -44,6 +47,22 @@ def append_free(state, lane, engine, block):
     else:
         own.head = block
     own.tail = block
+
+
+@inlined
+def insert_free(state, lane, engine, block, before):
+    """Insert a block into the list of free ones after `before`, or at its head if that is -1."""
+    own, entry = state.engines[lane, engine], state.blocks[lane, engine, block]
+    following = own.head if before < 0 else state.blocks[lane, engine, before].next
+    entry.previous, entry.next = before, following
+    if before >= 0:
+        state.blocks[lane, engine, before].next = block
+    else:
+        own.head = block
+    if following >= 0:
+        state.blocks[lane, engine, following].previous = block
+    else:
+        own.tail = block
 
 
 @inlined
@@ -80,9 +99,9 @@ def block_key(spec, number, request, shared, index):
     if index >= shared:
         key = mix(mix(OWN + np.uint64(number)) + np.uint64(index))
     elif machine.listed:
-        per_piece = machine.hash_tokens // machine.block_tokens
-        piece = spec.hashes[spec.listed[request.source].first_hash + index // per_piece]
-        key = mix(mix(piece + SHARED) + np.uint64(index % per_piece))
+        number_of_piece = index // machine.piece_blocks
+        piece = spec.hashes[spec.listed[request.source].first_hash + number_of_piece]
+        key = mix(mix(piece + SHARED) + np.uint64(index - number_of_piece * machine.piece_blocks))
     else:
         key = mix(mix(np.uint64(request.source) + SHARED) + np.uint64(index))
     return key | ONE
@@ -90,18 +109,19 @@ def block_key(spec, number, request, shared, index):
 
 @inlined
 def find_block(state, lane, engine, key):
-    """Return the block with a key, -1 if the cache has none."""
+    """Return the block with a key, the first entered of several; -1 if the cache has none."""
+    found = np.int32(-1)
     block = state.buckets[lane, engine, np.int64(key >> np.uint64(1)) & (state.buckets.shape[2] - 1)]
-    while block >= 0 and state.blocks[lane, engine, block].key != key:
+    while block >= 0:
+        if state.blocks[lane, engine, block].key == key:
+            found = block
         block = state.blocks[lane, engine, block].chain
-    return block
+    return found
 
 
 @kernel
 def enter_block(state, lane, engine, block, key):
-    """Enter a block into the cache unless it has one with that key."""
-    if find_block(state, lane, engine, key) >= 0:
-        return
+    """Enter a block into the cache."""
     bucket = np.int64(key >> np.uint64(1)) & (state.buckets.shape[2] - 1)
     entry = state.blocks[lane, engine, block]
     entry.key = key
@@ -178,11 +198,18 @@ def blocks_for(spec, tokens):
     return (tokens + spec.machine[0].block_tokens - 1) // spec.machine[0].block_tokens
 
 
+@inlined
+def needs_blocks(spec, request, tokens):
+    """Return whether a sequence of `tokens` takes more blocks than the request has."""
+    return tokens > request.blocks * spec.machine[0].block_tokens
+
+
 @kernel
 def allocate(spec, state, lane, engine, number, tokens):
     """Give a request the blocks of a sequence of `tokens`, and enter its full blocks of known tokens into the cache."""
     own, request = state.engines[lane, engine], state.requests[lane, number]
-    wanted = blocks_for(spec, tokens)
+    # Most steps fill a block that is there: products decide that without a division.
+    wanted = blocks_for(spec, tokens) if needs_blocks(spec, request, tokens) else request.blocks
     if not spec.machine[0].prefix:
         own.free -= wanted - request.blocks
         request.blocks = wanted
@@ -198,8 +225,9 @@ def allocate(spec, state, lane, engine, number, tokens):
         request.tail = block
         request.blocks += 1
         own.free -= 1
-    full = min(tokens, request.known) // spec.machine[0].block_tokens
-    if full > request.entered:
+    known = min(tokens, request.known)
+    if known >= (request.entered + 1) * spec.machine[0].block_tokens:
+        full = known // spec.machine[0].block_tokens
         shared = shared_blocks(spec, request)
         block, index = request.tail, request.blocks - 1
         while index >= request.entered:
@@ -212,8 +240,9 @@ def allocate(spec, state, lane, engine, number, tokens):
 
 @kernel
 def release(spec, state, lane, engine, number):
-    """Take all blocks from a request, the last one first."""
+    """Take all blocks from a request, the last one first; those without a key are then used first."""
     own, request = state.engines[lane, engine], state.requests[lane, number]
+    before = np.int32(-1)
     if not spec.machine[0].prefix:
         own.free += request.blocks
     else:
@@ -222,7 +251,11 @@ def release(spec, state, lane, engine, number):
             entry = state.blocks[lane, engine, block]
             entry.users -= 1
             if entry.users == 0:
-                append_free(state, lane, engine, block)
+                if entry.key == NO_KEY and spec.machine[0].version >= UNKEYED_FIRST:
+                    insert_free(state, lane, engine, block, before)
+                    before = block
+                else:
+                    append_free(state, lane, engine, block)
                 own.free += 1
             block = entry.parent
     request.blocks = 0

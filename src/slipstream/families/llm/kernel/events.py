@@ -140,7 +140,7 @@ def go_on(spec, state, lane, engine):
     """Continue an engine's schedule; return what must be decided, NONE when it is complete and the step has begun."""
     header, own = state.lanes[lane], state.engines[lane, engine]
     if own.phase == IDLE:
-        begin_schedule(state, lane, engine)
+        begin_schedule(spec, state, lane, engine)
         if asks_level(spec, state, lane, engine):
             own.phase = LEVELLING
             return LEVELS
@@ -300,7 +300,7 @@ def begin(spec, state, lane, seed, split):
     for engine in range(machine.engines):
         own = state.engines[lane, engine]
         own.ended, own.duration, own.parked = 0, 0, -1
-        own.running, own.waiting, own.flight, own.oldest, own.due, own.phase = 0, 0, 0, 0, 0, IDLE
+        own.running, own.waiting, own.first, own.flight, own.oldest, own.due, own.phase = 0, 0, 0, 0, 0, 0, IDLE
         own.index, own.preempted, own.sequences, own.left = 0, 0, 0, 0
         own.budget, own.headroom = machine.budget, machine.headroom
         clear_blocks(spec, state, lane, engine)

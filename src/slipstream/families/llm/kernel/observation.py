@@ -103,13 +103,13 @@ def write_request(spec, state, lane, number, order, row, image):
 def write_admission(spec, state, lane, place, row, image, form):
     """Write the row that admits the request at `place` of the queue; without on-demand columns for plain rules."""
     header, machine = state.lanes[lane], spec.machine[0]
-    number = state.waiting[lane, header.engine, place]
+    own = state.engines[lane, header.engine]
+    number = state.waiting[lane, header.engine, own.first + place]
     write_request(spec, state, lane, number, place, row, image)
     put(row, image, f.ADMIT, 1.0)
     put(row, image, f.DISPATCH, 1.0)
     if form != PLAIN_RULE:
         needed, hits = admission_blocks(spec, state, lane, header.engine, number)
-        own = state.engines[lane, header.engine]
         put(row, image, f.CACHED, hits * machine.block_tokens)
         put(row, image, f.BLOCKS, needed / machine.blocks)
         put(row, image, f.FITS, 1.0 if needed <= free_for_admission(own) else 0.0)

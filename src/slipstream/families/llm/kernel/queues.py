@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.llm.kernel.blocks import release
+from slipstream.families.llm.kernel.blocks import allocate, release
 from slipstream.families.llm.kernel.state import DONE, LOWEST_PRIORITY, RUNNING, TIME, VIOLATIONS, WAITING
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import EVICT, FINISH, PREEMPT, START
@@ -12,13 +12,16 @@ from slipstream.sim.kernel.lanes import record
 @kernel
 def enqueue(state, lane, engine, number, front):
     """Put a request at the end of an engine's queue, or at its front."""
-    own = state.engines[lane, engine]
-    place = own.waiting
-    if front:
-        for index in range(own.waiting, 0, -1):
-            state.waiting[lane, engine, index] = state.waiting[lane, engine, index - 1]
-        place = 0
-    state.waiting[lane, engine, place] = number
+    own, queue = state.engines[lane, engine], state.waiting[lane, engine]
+    index = own.first + own.waiting
+    if front and own.first > 0:
+        own.first -= 1
+        index = own.first
+    elif front:
+        while index > 0:
+            queue[index] = queue[index - 1]
+            index -= 1
+    queue[index] = number
     own.waiting += 1
     request = state.requests[lane, number]
     request.status = WAITING
@@ -28,10 +31,19 @@ def enqueue(state, lane, engine, number, front):
 @kernel
 def leave_queue(state, lane, engine, place):
     """Remove the request at `place` of an engine's queue."""
-    own = state.engines[lane, engine]
+    own, queue = state.engines[lane, engine], state.waiting[lane, engine]
     own.waiting -= 1
-    for index in range(place, own.waiting):
-        state.waiting[lane, engine, index] = state.waiting[lane, engine, index + 1]
+    index = own.first + place
+    # Those on the shorter side move up.
+    if place < own.waiting - place:
+        while index > own.first:
+            queue[index] = queue[index - 1]
+            index -= 1
+        own.first += 1
+    else:
+        while index < own.first + own.waiting:
+            queue[index] = queue[index + 1]
+            index += 1
 
 
 @kernel
@@ -70,11 +82,13 @@ def usual_victim(spec, state, lane, engine):
     own = state.engines[lane, engine]
     victim = own.running - 1
     if spec.machine[0].preempt == LOWEST_PRIORITY:
-        worst = state.requests[lane, state.running[lane, engine, victim]]
+        worst = state.running[lane, engine, victim]
         for place in range(own.running - 2, -1, -1):
-            other = state.requests[lane, state.running[lane, engine, place]]
-            priority, lowest = spec.classes[other.group].priority, spec.classes[worst.group].priority
-            if priority > lowest or (priority == lowest and other.arrival > worst.arrival):
+            other = state.running[lane, engine, place]
+            priority = spec.classes[state.requests[lane, other].group].priority
+            lowest = spec.classes[state.requests[lane, worst].group].priority
+            # Requests are numbered in the order of their arrivals.
+            if priority > lowest or (priority == lowest and other > worst):
                 victim, worst = place, other
     return victim
 
@@ -121,15 +135,18 @@ def finish(spec, state, lane, engine, number):
 
     The log states its output length with the row of its blocks.
     """
-    header, request = state.lanes[lane], state.requests[lane, number]
+    header, own, request = state.lanes[lane], state.engines[lane, engine], state.requests[lane, number]
     place = 0
     if request.status == RUNNING:
         while state.running[lane, engine, place] != number:
             place += 1
         record(state, lane, FINISH, request.group, request.number, 0, request.seat)
+        if spec.machine[0].prefix:
+            # It takes no block: its last one may be full now.
+            allocate(spec, state, lane, engine, number, request.computed - request.pending)
         leave_batch(spec, state, lane, engine, place)
     else:
-        while state.waiting[lane, engine, place] != number:
+        while state.waiting[lane, engine, own.first + place] != number:
             place += 1
         leave_queue(state, lane, engine, place)
         take_seat(spec, state, lane, engine, number)

@@ -5,7 +5,7 @@ The rules are those of vLLM's scheduler. `docs/llm-machine.md` specifies them.
 
 from __future__ import annotations
 
-from slipstream.families.llm.kernel.blocks import allocate, blocks_for, cached_blocks, take_cached
+from slipstream.families.llm.kernel.blocks import allocate, blocks_for, cached_blocks, needs_blocks, take_cached
 from slipstream.families.llm.kernel.queues import finish, leave_queue, preempt, take_seat, usual_victim
 from slipstream.families.llm.kernel.state import DONE, INPUT_WEIGHT, MOST_HITS, OUTPUT_WEIGHT, RUNNING
 from slipstream.families.llm.kernel.timing import step_time
@@ -15,11 +15,16 @@ from slipstream.sim.eventlog import READY
 from slipstream.sim.kernel.heap import NEVER, schedule
 from slipstream.sim.kernel.lanes import record
 
+LONE_UNCUT = 32
+"""Minor version of vLLM from which on `long_prefill_tokens` does not cut the prompt of the only request."""
+
 
 @kernel
-def begin_schedule(state, lane, engine):
-    """Begin the schedule of an engine's next step."""
-    own = state.engines[lane, engine]
+def begin_schedule(spec, state, lane, engine):
+    """Begin the schedule of an engine's next step; later versions do not cut the prompt of a request that is alone."""
+    machine, own = spec.machine[0], state.engines[lane, engine]
+    alone = machine.version >= LONE_UNCUT and own.running + own.waiting <= 1
+    own.long_prefill = 0 if alone else machine.long_prefill
     own.left = own.budget
     own.index = 0
     own.sequences = 0
@@ -36,8 +41,8 @@ def tokens_to_run(spec, own, request):
     if not machine.eos and request.pending > 0 and request.known - request.prompt + request.pending >= request.output:
         return 0
     tokens = request.known + request.pending - request.computed
-    if 0 < machine.long_prefill < tokens:
-        tokens = machine.long_prefill
+    if 0 < own.long_prefill < tokens:
+        tokens = own.long_prefill
     return min(tokens, own.left)
 
 
@@ -53,12 +58,13 @@ def schedule_running(spec, state, lane, engine):
         request = state.requests[lane, number]
         tokens = tokens_to_run(spec, own, request)
         if tokens > 0:
-            if blocks_for(spec, request.computed + tokens) - request.blocks > own.free:
+            length = request.computed + tokens
+            if needs_blocks(spec, request, length) and blocks_for(spec, length) - request.blocks > own.free:
                 if machine.decides_evict and own.running > 1:
                     return True
                 preempt(spec, state, lane, engine, usual_victim(spec, state, lane, engine))
                 continue
-            allocate(spec, state, lane, engine, number, request.computed + tokens)
+            allocate(spec, state, lane, engine, number, length)
             request.scheduled = tokens
             own.left -= tokens
             own.sequences += 1
@@ -74,8 +80,8 @@ def may_admit(spec, own):
 
 @inlined
 def free_for_admission(own):
-    """Return the blocks that an admission may take: all free ones if nothing is scheduled yet."""
-    return own.free - (own.headroom if own.sequences > 0 else 0)
+    """Return the blocks that an admission may take: all free ones if nothing runs."""
+    return own.free - (own.headroom if own.running > 0 else 0)
 
 
 @kernel
@@ -89,7 +95,7 @@ def admission_blocks(spec, state, lane, engine, number):
 def try_admit(spec, state, lane, engine, place):
     """Admit the waiting request at `place` if its known tokens fit; return whether they do."""
     machine, own = spec.machine[0], state.engines[lane, engine]
-    number = state.waiting[lane, engine, place]
+    number = state.waiting[lane, engine, own.first + place]
     request = state.requests[lane, number]
     needed, hits = admission_blocks(spec, state, lane, engine, number)
     if needed > free_for_admission(own):
@@ -98,8 +104,8 @@ def try_admit(spec, state, lane, engine, place):
     request.hits = hits
     request.computed = hits * machine.block_tokens
     tokens = request.known - request.computed
-    if 0 < machine.long_prefill < tokens:
-        tokens = machine.long_prefill
+    if 0 < own.long_prefill < tokens:
+        tokens = own.long_prefill
     tokens = min(tokens, own.left)
     allocate(spec, state, lane, engine, number, request.computed + tokens)
     request.scheduled = tokens

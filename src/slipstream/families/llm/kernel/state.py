@@ -43,6 +43,7 @@ MACHINE = np.dtype(
         ("prefix", "i8"),
         ("headroom", "i8"),  # blocks
         ("long_prefill", "i8"),
+        ("version", "i8"),  # minor version of vLLM
         ("preempt", "i8"),
         ("eos", "i8"),
         ("router", "i8"),
@@ -56,6 +57,7 @@ MACHINE = np.dtype(
         ("groups", "i8"),
         ("prefix_tokens", "i8"),
         ("hash_tokens", "i8"),
+        ("piece_blocks", "i8"),  # blocks of a piece with a hash
         ("predicts", "i8"),  # 1 if outputs are predicted one by one
         ("spread", "f8"),  # standard deviation of the logarithm of predictions
         ("mean_output", "i8"),
@@ -156,6 +158,7 @@ ENGINE = np.dtype(
         ("tail", "i4"),
         ("running", "i4"),
         ("waiting", "i4"),
+        ("first", "i4"),  # index of the head of the queue
         ("flight", "i4"),  # steps begun and not ended
         ("oldest", "i4"),  # index of the first of them
         ("due", "i4"),  # 1 if the next step can be scheduled
@@ -167,6 +170,7 @@ ENGINE = np.dtype(
         ("budget", "i8"),
         ("headroom", "i8"),
         ("left", "i8"),
+        ("long_prefill", "i8"),  # most tokens of a request in the step that is scheduled, 0 for no limit
     ],
     align=True,
 )
@@ -198,8 +202,8 @@ class LlmSpecType(types.StructRef):
 class LlmStateType(types.StructRef):
     """State of an episode.
 
-    lanes (L), requests (L, N), engines (L, E), seats (L, E, B) request of each or -1, running (L, E, B) and waiting
-    (L, E, N) requests in order, steps (L, E, 2), members (L, E, 2, B) requests that get a token at the end of a step,
-    clients (L, C) one for each class, blocks (L, E, M), buckets (L, E, K) first block of each or -1, sorted (L, B),
-    heap (L, H), terms (L, 2), log (L, R).
+    lanes (L), requests (L, N), engines (L, E), seats (L, E, B) request of each or -1, running (L, E, B) requests in
+    order, waiting (L, E, N) those that wait, from the engine's `first` on, steps (L, E, 2), members (L, E, 2, B)
+    requests that get a token at the end of a step, clients (L, C) one for each class, blocks (L, E, M), buckets
+    (L, E, K) first block of each or -1, sorted (L, B), heap (L, H), terms (L, 2), log (L, R).
     """

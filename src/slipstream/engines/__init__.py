@@ -1,0 +1,1 @@
+"""Real serving engines whose own scheduler asks a policy."""

@@ -1,0 +1,1 @@
+"""What a real engine that batches requests for text needs of the family."""
