@@ -57,13 +57,13 @@ GRAPHS: dict[str, Any] = {
     "processors": [{"name": "cpu", "count": 2}],
     "durations": {"kind": "table", "kernels_ms": {name: {"cpu": 1.0} for name in ("POTRF", "TRSM", "SYRK", "GEMM")}},
     "graphs": [{"kind": "cholesky", "n": 5}],
-    "arrivals": {"kind": "poisson", "jobs": 16, "mean_gap_ms": 200.0},
+    "arrivals": {"kind": "poisson", "jobs": 12, "mean_gap_ms": 350.0},
 }
 USUAL: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "edge": ("edge/cpu-mini", "lookahead", {}),
     "cluster": (scenario_of(53, 30, 10, MEAN_RUN_S, MEAN_GAP_S), "sjf", {}),
     "dag": ("dag/small", "fair", {"time_scale": 0.02}),
-    "taskgraph": (GRAPHS, "heft", {"tile_side": 384}),
+    "taskgraph": (GRAPHS, "heft", {"tile_side": 512}),
     "serving": ("serving/tiny", "infaas", {}),
 }
 """Scenario, policy and options where none are named, by family."""

@@ -49,7 +49,7 @@ POLICIES = ("fifo", "sjf", "saf", "learned-general")
 EPISODES = (6, 7, 8, 9, 10)
 """Of the part `backfill`; those before served to find rules of the simulation."""
 MEAN_RUN_S, MEAN_GAP_S = 22.0, 5.0
-"""Of the part `policies`: so long that the second in which a start comes, which is chance, says little."""
+"""Of the part `policies`: long, so that the second in which a start comes, which is chance, says little."""
 JITTER_S = 0.5
 LEAST_LEAD = 0.2
 REDRAWN = 8

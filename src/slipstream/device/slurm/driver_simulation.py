@@ -20,7 +20,7 @@ from slipstream.families.cluster.slurm.snapshot import HELD, SlurmJob, SlurmNode
 from slipstream.policies.base import Policy
 
 USER = "user"
-"""Whoever plays a trial submits all of its jobs."""
+"""One user submits all jobs of a trial."""
 LONGEST_S = 3600.0
 """Longest time that a trial may take before it is given up."""
 
@@ -73,7 +73,7 @@ def simulate_driver(
 
 
 class _Cluster:
-    """Nodes, jobs by number, and their runs so far; the end of a run is known here, but not to the driver."""
+    """Nodes, jobs by number, and the runs that were released; the end of a run is known here, but not to the driver."""
 
     def __init__(
         self, rules: ClusterScenario, nodes: Sequence[SlurmNode], jobs: Sequence[HeldJob], rounding_s: float

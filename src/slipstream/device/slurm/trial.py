@@ -65,7 +65,7 @@ class TrialSettings:
     interval_s: float = 0.3
     """Time between the beginnings of two cycles of the driver."""
     rounding_s: float = 0.5
-    """By how much the simulated driver is told starts too early: Slurm's times are whole seconds."""
+    """Time by which the starts that the simulated driver reads are too early: Slurm's times are whole seconds."""
     seed: int = 0
 
 
