@@ -296,7 +296,7 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
 
     real, ours = read(Path(settings["log"]))[0], simulated(scenario, policy)
     mine, theirs = figures(ours), figures(real)
-    return {
+    return json.loads(Path(settings["statistics"]).read_text()) | {
         "workload": name,
         "policy": Path(policy).name,
         "steps": theirs["steps"],
@@ -305,7 +305,6 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
         "preemptions_simulated": mine["preemptions"],
         "equal_order": mine["first_tokens"] == theirs["first_tokens"],
         "equal_logs": len(real) == len(ours) and bool((real == ours).all()),
-        **json.loads(Path(settings["statistics"]).read_text()),
     }
 
 
@@ -314,6 +313,8 @@ def _record(runs: list[tuple[str, dict[str, Any], str]], done: list[dict[str, An
     from slipstream.sim.eventlog import read
 
     kept: dict[str, Any] = {"vllm": VLLM, "scenarios": {}, "runs": {}}
+    if RECORDED.exists():
+        kept = json.loads(RECORDED.read_text())
     for (name, scenario, policy), settings in zip(runs, done, strict=True):
         kept["scenarios"][name] = digest_of(scenario)
         kept["runs"].setdefault(name, {})[Path(policy).name] = recorded(read(Path(settings["log"]))[0])

@@ -118,7 +118,7 @@ def test_requests_start_in_the_order_of_the_policy_and_are_recorded(tmp_path: Pa
 
 STEPS = {
     "step_time": {"kind": "closed", "dense": [{"at": 0, "us": 10000.0}]},
-    "engine": ENGINE.model_dump() | {"steps_in_flight": 1},
+    "engine": ENGINE.model_dump() | {"steps_in_flight": 1, "seats": 1},
 }
 
 
@@ -180,8 +180,8 @@ def test_counters_give_percentiles() -> None:
     ("settings", "message"),
     [
         ([], "additional_config.slipstream: expected an object"),
-        ({"polcy": "fcfs"}, "additional_config.slipstream.polcy: unknown key"),
-        ({"step_ms": 0}, "additional_config.slipstream.step_ms: must be more than 0"),
+        ({"polcy": "fcfs"}, "additional_config.slipstream: unknown key 'polcy'"),
+        ({"step_ms": 0}, "additional_config.slipstream: step_ms: must be more than 0"),
     ],
 )
 def test_settings_that_are_wrong_are_named(settings: Any, message: str) -> None:

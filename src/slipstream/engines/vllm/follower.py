@@ -189,6 +189,8 @@ class Follower:
         """Note that a step with `tokens` begins, if there are any."""
         if tokens:
             self._began.append((tokens, sequences, used_blocks, self.moment.now))
+            if self.settings.step_ms is not None:
+                self.moment.last_step = round(self.settings.step_ms * 1e6)
 
     def end_step(self, tokens: int) -> None:
         """Note that the oldest step, which has `tokens`, has ended, before its tokens come out."""
@@ -211,7 +213,7 @@ class Follower:
     # Decisions
 
     def found(self, blocks: Mapping[str, tuple[int, int]]) -> None:
-        """Note how many blocks of waiting requests are in the cache, and how many of these nobody uses."""
+        """Note how many blocks of waiting requests are in the cache, and how many of these no request uses."""
         for number in self._found:
             self.lane.found[number] = 0
         self._found = [self._numbers[name] for name in blocks]

@@ -36,7 +36,7 @@ class PolicyQueue(FCFSRequestQueue):
 
     scheduler: PolicyScheduling
     chosen: int | None = None
-    """Place of the request that is next, None while nobody has asked."""
+    """Place of the request that is next, None until it is asked for."""
     keys: deque[list[Any]]
     """Keys in the prefix cache of the blocks of each request that may be found there."""
 
@@ -220,7 +220,7 @@ class PolicyScheduling:
         return [(request.request_id, request.num_tokens) for request in self.running]
 
     def _allocate(self, request: Any, num_new_tokens: int, *arguments: Any, **named: Any) -> Any:
-        """Allocate blocks as vLLM does; note the tokens, and let the policy choose whom a lack of them preempts."""
+        """Allocate blocks as vLLM does; note the tokens, and let the policy choose a victim where there are too few."""
         runs = request.status == RequestStatus.RUNNING
         if self._admits_nothing and not runs:
             return None
@@ -256,7 +256,7 @@ class PolicyScheduling:
         return [make_block_hash_with_group_id(one, 0) for one in request.block_hashes[:most]]
 
     def _look_up(self) -> None:
-        """Note how many blocks of each waiting request are in the cache, and how many of these nobody uses."""
+        """Note how many blocks of each waiting request are in the cache, and how many of these no request uses."""
         block_of, found = self.kv_cache_manager.block_pool.cached_block_hash_to_block.get_one_block, {}
         for place, keys in zip(range(self.follower.lane.most_read), self.waiting.keys, strict=False):
             if not keys or block_of(keys[0]) is None:

@@ -137,7 +137,7 @@ class EngineLane(Simulator[LlmScenario]):
         raise PolicyError("a lane that follows an engine cannot be copied: expected a Simulator")
 
     def _grow(self) -> None:
-        """Make room for twice as many requests."""
+        """Double the capacity."""
         kept = {name: self.arrays[name].copy() for name in ("requests", "engines", "lanes", "found", "running")}
         queue, capacity = self._waiting[: self.queued].copy(), kept["requests"].shape[1]
         self._build(2 * capacity)

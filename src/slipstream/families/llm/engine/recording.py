@@ -124,7 +124,7 @@ class Recorder:
         zero = self.rows[0][0] if self.rows else 0
         last = max((row[0] for row in self.rows), default=0)
         events = np.array([*self.rows, (last, -1, -1, -1, -1, END)], EVENT)
-        # Arrivals are told later than they were.
+        # An arrival is recorded after it happened.
         events = events[np.argsort(events["time"], kind="stable")]
         events["time"] -= zero
         shared = Counter(piece for one in self.requests for piece in one["hashes"])
