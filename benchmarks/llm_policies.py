@@ -197,7 +197,7 @@ def training_scenario(name: str, folder: Path) -> dict[str, Any]:
     decide = ["budget", "route"] if workload.engines > 1 else ["budget"]
     if workload.layout != "pairs":
         scenario["requests"]["held_out"] = 0.3
-    # A network sees so many waiting requests; rules always see all.
+    # A network sees at most as many waiting requests as there are rows; rules always see all.
     return scenario | {"decide": decide, "levels": workload.levels, "rows": workload.window}
 
 
