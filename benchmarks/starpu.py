@@ -4,12 +4,12 @@ Every graph is a tiled algorithm with real kernels on StarPU's CPU workers, whos
 timed first; policies and schedulers know these times. In each pair every side runs the graph once; the order of the
 sides alternates.
 
-Keys, by graph: tasks; makespan_ms by side (mean, low and high of the bootstrap 95% interval, values); by policy and
-scheduler the mean difference of their makespans in pairs (scheduler minus policy, as a share of the policy's mean) with
-its 95% interval; simulated_ms, what the simulator says of each policy; residual, the largest error of a result;
-dispatch_us by policy: 50th and 99th percentile of the time from when a worker asks to when all decisions of that moment
-are made; same: whether a lane outside of StarPU, given the same ends, writes the same log. Further the share of
-the processor that other programs took.
+Keys, by graph: tasks; plays, the rule or network of each policy (`auto` chooses one); makespan_ms by side (mean, low
+and high of the bootstrap 95% interval, values); by policy and scheduler the mean difference of their makespans in pairs
+(scheduler minus policy, as a share of the policy's mean) with its 95% interval; simulated_ms, what the simulator says
+of each policy; residual, the largest error of a result; dispatch_us by policy: 50th and 99th percentile of the time
+from when a worker asks to when all decisions of that moment are made; same: whether a lane outside of StarPU, given the
+same ends, writes the same log. Further the share of the processor that other programs took.
 
     python benchmarks/starpu.py --json
 """
@@ -17,11 +17,13 @@ the processor that other programs took.
 from __future__ import annotations
 
 import argparse
+from time import sleep
 from typing import Any
 
 import numpy as np
 from options import print_figures
 
+from slipstream.device.engine import decider
 from slipstream.device.lane import DeviceLane
 from slipstream.device.measurement.noise import others_share
 from slipstream.device.starpu.machine import StarpuMachine
@@ -35,6 +37,9 @@ from slipstream.policies import find
 from slipstream.policies.base import Policy
 from slipstream.sim.eventlog import FINISH, digest
 from slipstream.sim.simulator import Simulator
+
+REST_S = 0.05
+"""Rest before each run: Linux suspends programs of real-time priority that use more than 95% of the processors."""
 
 
 def graph_scenario(kind: str, n: int, workers: int) -> Scenario:
@@ -74,16 +79,18 @@ def summary(values: list[float]) -> dict[str, Any]:
 def measure_graph(kind: str, n: int, chosen: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of one graph."""
     bare = graph_scenario(kind, n, chosen.workers)
-    policies = {name: find(name, "taskgraph") for name in chosen.policies.split(",")}
-    sides = [*policies, *SCHEDULERS]
+    names = chosen.policies.split(",")
+    sides = [*names, *SCHEDULERS]
     makespans: dict[str, list[float]] = {side: [] for side in sides}
-    dispatch: dict[str, list[int]] = {name: [] for name in policies}
+    dispatch: dict[str, list[int]] = {name: [] for name in names}
     residuals, same = [], True
     with StarpuMachine(bare, chosen.tile_side) as machine:
         scenario = with_kernel_times(bare, machine.kernel_times(SWEEPS))
+        policies = {name: decider(find(name, "taskgraph"), scenario) for name in names}
         runtime = StarpuRuntime(scenario, machine)
         for pair in range(-1, chosen.pairs):
             for side in sides if pair % 2 == 0 else sides[::-1]:
+                sleep(REST_S)
                 if side in policies:
                     execution = runtime.play(policies[side], max(pair, 0))
                     residuals.append(execution.residual or 0.0)
@@ -99,6 +106,7 @@ def measure_graph(kind: str, n: int, chosen: argparse.Namespace) -> dict[str, An
                     same = same and same_outside(scenario, execution.events, policies[side], pair)
     return {
         "tasks": len(machine.kernels),
+        "plays": {name: policy.name for name, policy in policies.items()},
         "makespan_ms": {side: summary(values) for side, values in makespans.items()},
         "differences": {
             name: {
@@ -123,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--graphs", default="cholesky-8,lu-6,qr-6,gemm-6", help="kinds and sizes")
-    parser.add_argument("--policies", default="heft,peft,learned-general", help="policies of this package")
+    parser.add_argument("--policies", default="auto,heft,fifo,learned-general", help="policies of this package")
     parser.add_argument("--pairs", type=int, default=10, help="runs of each side")
     parser.add_argument("--workers", type=int, default=2, help="CPU workers")
     parser.add_argument("--tile-side", type=int, default=256, help="rows and columns of a tile")

@@ -21,6 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+VLLM = "0.32.0"
 STEP_MS = 10.0
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -53,8 +54,9 @@ CLASSES = [
     {"name": "chat", "ttft_s": 0.5, "tpot_ms": 12.0},
     {"name": "batch", "priority": 1, "ttft_s": 3.0},
 ]
+RECORDED = ROOT / "tests" / "llm" / "vllm" / "recorded.json"
 TRAINED = ROOT / "tests" / "llm" / "vllm" / "trained"
-POLICIES = ("fcfs", "shortest-prompt")
+POLICIES = ("fcfs", "shortest-prompt", "mc-sf", "trained")
 
 
 def workloads() -> dict[str, dict[str, Any]]:
@@ -99,6 +101,11 @@ def _scenario(seed: int, count: int, engine: dict[str, Any], shared: int = 0, **
         "classes": CLASSES,
         **more,
     }
+
+
+def policy_of(name: str) -> str:
+    """Return what a policy of the table is called elsewhere."""
+    return str(TRAINED) if name == "trained" else name
 
 
 def tokens_of(requests: dict[str, Any], place: int) -> list[int]:
@@ -158,7 +165,9 @@ def serve(folder: Path, job: dict[str, Any]) -> None:
     named: dict[str, Any] = {}
     if engine.get("preempt") == "lowest-priority":
         named["priority"] = [priorities[one["client"]] for one in listed]
-    llm.generate(
+    if job["fail_after"] is not None:
+        _fail_after(llm, job["fail_after"])
+    outputs = llm.generate(
         [{"prompt_token_ids": tokens_of(requests, place)} for place in range(len(listed))],
         [
             SamplingParams(
@@ -173,7 +182,23 @@ def serve(folder: Path, job: dict[str, Any]) -> None:
         use_tqdm=False,
         **named,
     )
+    lengths = [len(one.outputs[0].token_ids) for one in outputs]
+    Path(job["outputs"]).write_text(json.dumps(lengths))
     llm.llm_engine.engine_core.shutdown()
+
+
+def _fail_after(llm: Any, decisions: int) -> None:
+    """Make the policy fail after some decisions."""
+    lane = llm.llm_engine.engine_core.engine_core.scheduler.follower.lane
+    decide, asked = lane.decide, []
+
+    def fail(*arguments: Any, **named: Any) -> int:
+        asked.append(1)
+        if len(asked) > decisions:
+            raise RuntimeError("a policy that fails")
+        return int(decide(*arguments, **named))
+
+    lane.decide = fail
 
 
 def inside(path: Path) -> None:
@@ -201,15 +226,17 @@ def inside(path: Path) -> None:
 # Outside
 
 
-def drive(python: Path, folder: Path, runs: list[tuple[str, dict[str, Any], str]]) -> list[dict[str, Any]]:
+def drive(
+    python: Path, folder: Path, runs: list[tuple[str, dict[str, Any], str]], fail_after: list[int | None] | None = None
+) -> list[dict[str, Any]]:
     """Run each (name, scenario, policy) on vLLM; return the settings of each, with the paths of what it wrote."""
     jobs = []
     for number, (_, scenario, policy) in enumerate(runs):
         (folder / f"{number}.json").write_text(json.dumps(scenario))
         files = {key: str(folder / f"{number}.{end}") for key, end in (("log", "parquet"), ("statistics", "txt"))}
-        jobs.append(
-            {"settings": {"policy": policy, "scenario": str(folder / f"{number}.json"), "step_ms": STEP_MS, **files}}
-        )
+        settings = {"policy": policy, "scenario": str(folder / f"{number}.json"), "step_ms": STEP_MS, **files}
+        fails = None if fail_after is None else fail_after[number]
+        jobs.append({"settings": settings, "fail_after": fails, "outputs": str(folder / f"{number}.outputs")})
     (folder / "jobs").write_text(json.dumps(jobs))
     variables = os.environ | VARIABLES | {"PYTHONPATH": str(ROOT / "src")}
     openmp = python.parents[1] / "lib" / "libiomp5.so"
@@ -220,7 +247,7 @@ def drive(python: Path, folder: Path, runs: list[tuple[str, dict[str, Any], str]
     )
     if done.returncode:
         raise SystemExit(f"vLLM failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
-    return [job["settings"] for job in jobs]
+    return [job["settings"] | {"outputs": job["outputs"]} for job in jobs]
 
 
 def simulated(scenario: dict[str, Any], policy: str) -> Any:
@@ -231,6 +258,25 @@ def simulated(scenario: dict[str, Any], policy: str) -> Any:
 
     loaded = slipstream.load(scenario)
     return Simulator(loaded).play(find_for(policy, loaded), 0)
+
+
+def digest_of(scenario: dict[str, Any]) -> str:
+    """Return the digest of a scenario."""
+    from slipstream.scenario import digest, load
+
+    return digest(load(scenario))
+
+
+def recorded(events: Any) -> dict[str, Any]:
+    """Return what is kept of a run: the tokens of every step, preemptions, first tokens, a digest of the whole log."""
+    from slipstream.sim.eventlog import DONE, PREEMPT, digest
+
+    return {
+        "step_tokens": events["job"][events["kind"] == DONE].tolist(),
+        "preempted": [[int(row["task"]), int(row["job"])] for row in events[events["kind"] == PREEMPT]],
+        "first_tokens": [list(one) for one in figures(events)["first_tokens"]],
+        "log": digest(events),
+    }
 
 
 def figures(events: Any) -> dict[str, Any]:
@@ -250,7 +296,7 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
 
     real, ours = read(Path(settings["log"]))[0], simulated(scenario, policy)
     mine, theirs = figures(ours), figures(real)
-    return {
+    return json.loads(Path(settings["statistics"]).read_text()) | {
         "workload": name,
         "policy": Path(policy).name,
         "steps": theirs["steps"],
@@ -259,8 +305,22 @@ def compare(name: str, policy: str, scenario: dict[str, Any], settings: dict[str
         "preemptions_simulated": mine["preemptions"],
         "equal_order": mine["first_tokens"] == theirs["first_tokens"],
         "equal_logs": len(real) == len(ours) and bool((real == ours).all()),
-        **json.loads(Path(settings["statistics"]).read_text()),
     }
+
+
+def _record(runs: list[tuple[str, dict[str, Any], str]], done: list[dict[str, Any]]) -> None:
+    """Write what vLLM did to the file that tests read."""
+    from slipstream.sim.eventlog import read
+
+    kept: dict[str, Any] = {"vllm": VLLM, "scenarios": {}, "runs": {}}
+    if RECORDED.exists():
+        kept = json.loads(RECORDED.read_text())
+    for (name, scenario, policy), settings in zip(runs, done, strict=True):
+        kept["scenarios"][name] = digest_of(scenario)
+        kept["runs"].setdefault(name, {})[Path(policy).name] = recorded(read(Path(settings["log"]))[0])
+    RECORDED.parent.mkdir(exist_ok=True)
+    lists = json.dumps(kept).replace(', "', ',\n"').replace('{"', '{\n"')
+    RECORDED.write_text(lists + "\n")
 
 
 def main() -> None:
@@ -268,7 +328,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--python", type=Path, default=PYTHON, help="Python of vLLM's environment")
     parser.add_argument("--only", help="workload to run")
-    parser.add_argument("--record", type=Path, help="folder for the event logs of the runs")
+    parser.add_argument("--record", action="store_true", help="keep the runs as data for tests")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside is not None:
@@ -278,7 +338,7 @@ def main() -> None:
         print(f"{options.python} is absent: `make .venv-vllm` makes the environment of vLLM", file=sys.stderr)
         return
     runs = [
-        (name, scenario, policy)
+        (name, scenario, policy_of(policy))
         for name, scenario in workloads().items()
         if options.only in (None, name)
         for policy in POLICIES
@@ -286,6 +346,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         done = drive(options.python, Path(folder), runs)
         found = [compare(name, policy, scenario, one) for (name, scenario, policy), one in zip(runs, done, strict=True)]
+        if options.record:
+            _record(runs, done)
     if options.json:
         print(json.dumps(found, indent=2))
         return

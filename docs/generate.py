@@ -220,6 +220,7 @@ def _scenarios(family: Family) -> str:
         "serving": _serving_load,
         "cluster": _cluster_load,
         "llm": _llm_load,
+        "elastic": _elastic_load,
     }[family.name]
     columns = {
         "edge": ["tasks", "jobs/s", "work, fastest variants", "work, slowest variants"],
@@ -228,6 +229,7 @@ def _scenarios(family: Family) -> str:
         "serving": ["accelerators", "models", "variants", "requests/s"],
         "cluster": ["GPUs", "placement", "jobs of an episode", "of a workload", "load"],
         "llm": ["engines", "seats", "blocks", "requests", "requests/s"],
+        "elastic": ["GPUs", "models", "jobs", "round", "load"],
     }[family.name]
     rows = []
     for name in builtin_names():
@@ -262,6 +264,20 @@ def _llm_load(_family: Family, scenario: Any) -> list[str]:
     engine, requests = scenario.engine, scenario.requests
     counts = (scenario.engines, engine.seats, engine.blocks, requests.requests)
     return [*map(str, counts), f"{requests.rate_hz:g}"]
+
+
+def _elastic_load(family: Family, scenario: Any) -> list[str]:
+    """Return GPUs, models, jobs, the length of a round, and the work per second where jobs need least of a kind."""
+    spec = family.spec_arrays(scenario)
+    gpus, templates = spec["kinds"]["gpus"], spec["templates"]
+    need = 0.0
+    for template in templates:
+        own = spec["configurations"][template["first"] :][: template["configurations"]]
+        need += float((template["work"] * own["gpus"] / gpus[own["kind"]] / own["rate"]).min())
+    load = need / len(templates) / len(gpus) / (scenario.jobs.mean_gap_s)
+    kinds = " + ".join(f"{kind.gpus} {kind.name}" for kind in scenario.kinds)
+    round_s = "at events" if scenario.round_s is None else f"{scenario.round_s:g} s"
+    return [kinds, str(len(scenario.models)), str(scenario.jobs.jobs), round_s, f"{load:.0%}"]
 
 
 def _cluster_load(family: Family, scenario: Any) -> list[str]:

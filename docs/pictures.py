@@ -437,6 +437,40 @@ def family_llm() -> Drawing:
     return d
 
 
+def family_elastic() -> Drawing:
+    """Draw elastic: throughputs of jobs on kinds and numbers of GPUs, and their allocation round by round."""
+    d = Drawing(240, "Elastic: which GPUs does each job have in the next round, and how many?")
+    d.text(20, 24, "throughput by kind and number", "bold")
+    speeds = {"image model": ("blue", [20, 36, 80, 150]), "recommender": ("orange", [30, 44, 48, 62])}
+    for index, (name, (colour, widths)) in enumerate(speeds.items()):
+        y = 44 + 76 * index
+        d.text(20, y, name, "small muted")
+        for row, (text, width) in enumerate(zip(("1 old", "2 old", "1 new", "2 new"), widths, strict=True)):
+            d.text(20, y + 15 + 14 * row, text, "small muted")
+            d.bar(66, y + 7 + 14 * row, width, 9, colour)
+    d.arrow((236, 108), (276, 108))
+    d.text(290, 24, "GPUs, allocated anew in every round", "bold")
+    rows = [
+        ("new 0", ["orange", "blue", "blue", "green"]),
+        ("new 1", ["blue", "blue", "blue", "green"]),
+        ("old 0", ["green", "orange", "orange", "orange"]),
+        ("old 1", ["green", "green", "", "blue"]),
+    ]
+    for index, (name, owners) in enumerate(rows):
+        y = 40 + 34 * index
+        d.box(290, y, 450, 28)
+        d.text(298, y + 18, name, "small muted")
+        for number, colour in enumerate(owners):
+            if colour:
+                changed = number > 0 and owners[number - 1] != colour
+                d.bar(346 + 97 * number + (14 if changed else 0), y + 4, 78 if changed else 92, 20, colour)
+    for number in range(1, 4):
+        d.line(343 + 97 * number, 36, 343 + 97 * number, 178)
+    d.text(440, 194, "next round", "small", "middle")
+    d.text(20, 220, "Gaps: a job restarts on other GPUs. Goal: short completion times, fair shares.", "small muted")
+    return d
+
+
 DECISION = IMAGES / "auto-decision.json"
 SCENARIO, BASE, SEED, LEAST = "dag/small", "fair", 3, 3
 """Where the decision of the picture is found: the greatest lead over the base among at least `LEAST` candidates."""
@@ -514,6 +548,7 @@ PICTURES: dict[str, Callable[[], Drawing]] = {
     "family-serving": family_serving,
     "family-cluster": family_cluster,
     "family-llm": family_llm,
+    "family-elastic": family_elastic,
 }
 
 

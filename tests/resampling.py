@@ -133,6 +133,13 @@ EDGE_ARRIVALS: tuple[dict[str, Any], ...] = (
 )
 
 
+def elastic_scenario() -> Scenario:
+    """Return two kinds of GPUs that are allocated every two minutes, and jobs of two models."""
+    data = load("elastic/tiny").model_dump(mode="json")
+    data["jobs"] |= {"jobs": 40, "mean_gap_s": 150.0}
+    return load({**data, "name": "resampled"})
+
+
 def llm_scenario() -> Scenario:
     """Return two engines whose memory is short, requests in bursts, and rough predictions of their outputs."""
     return load({**LLM, "prediction": {"cv": 0.5}})
@@ -170,6 +177,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "cluster": cluster_scenario,
     "serving": serving_scenario,
     "serving-route": serving_routes,
+    "elastic": elastic_scenario,
     "llm": llm_scenario,
     "llm-unpredicted": llm_unpredicted,
 }
@@ -181,6 +189,7 @@ RULES = {
     "cluster": "saf",
     "serving": "infaas",
     "serving-route": "eft",
+    "elastic": "srpt",
     "llm": "sjf",
     "llm-unpredicted": "fcfs",
 }
@@ -313,6 +322,11 @@ def altered(simulator: Simulator, rng: np.random.Generator) -> State:
         return state
     if family == "serving":
         alter_serving(simulator, state, rng)
+        return state
+    if family == "elastic":
+        alter_keys(state, ("key", "arrival_key", "template_key"), rng)
+        arrival = state["jobs"].shape[1]
+        alter_events(state, range(arrival, arrival + 1), rng)
         return state
     if family == "cluster":
         alter_keys(state, ("key",), rng)

@@ -18,7 +18,7 @@ from slipstream.sim.eventlog import digest, read
 COMMANDS = ["demo", "run", "compare", "train", "sweep", "oracle", "report", "scenarios", "policies", "schema", "bench"]
 COMMANDS += ["dashboard", "doctor"]
 COMMANDS += ["profile", "execute", "validate", "import", "generate"]
-COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph", "serving", "cluster", "llm")]
+COMMANDS += [f"generate {family}" for family in ("edge", "dag", "taskgraph", "serving", "cluster", "llm", "elastic")]
 COMMANDS += [f"import {kind}" for kind in ("tasklist", "trace", "profile", "log", "slurm")]
 COMMANDS += ["library", *(f"library {step}" for step in ("add", "list", "show", "choose", "update", "merge", "split"))]
 COMMANDS += [f"library {step}" for step in ("rollback", "verify", "tradeoff")]

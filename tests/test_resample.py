@@ -73,7 +73,7 @@ def test_a_resampled_episode_can_be_played_to_its_end(family: str) -> None:
 
 def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
     """Return a scenario whose arrivals after a time are `late`, and that time in ns."""
-    if not family.startswith("llm"):
+    if not family.startswith(("llm", "elastic")):
         data = suite_data(family_of(family), "small")
     if family == "cluster":
         jobs = [{"submit_s": 100.0 * n, "run_s": 90.0 + n, "requested_s": 150.0, "gpus": 1 + n % 3} for n in range(40)]
@@ -90,6 +90,14 @@ def trace_of(family: str, late: list[float]) -> tuple[dict[str, Any], float]:
         for task in data["tasks"]:
             task["arrival"] = {"kind": "trace", "times_ms": [*(40.0 * n for n in range(20)), *late, 1000.0]}
         return data, 765e6
+    if family == "elastic":
+        data = SCENARIOS[family]().model_dump(mode="json", exclude_unset=True)
+        job = data["jobs"]["templates"][0]
+        data["jobs"] = {
+            "kind": "list",
+            "jobs": [{**job, "arrival_s": time} for time in [*(30.0 * n for n in range(40)), *late]],
+        }
+        return data, 1200e9
     if family.startswith("llm"):
         data = SCENARIOS[family]().model_dump(mode="json", exclude_unset=True)
         times = [*(15.0 * number + 4.0 * (number % 4) for number in range(80)), *late]

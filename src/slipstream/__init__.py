@@ -19,6 +19,7 @@ from slipstream.families.cluster.family import FAMILY as _CLUSTER  # noqa: E402
 from slipstream.families.contract import register_family  # noqa: E402
 from slipstream.families.dag.family import FAMILY as _DAG  # noqa: E402
 from slipstream.families.edge.family import FAMILY as _EDGE  # noqa: E402
+from slipstream.families.elastic.family import FAMILY as _ELASTIC  # noqa: E402
 from slipstream.families.installed import register_installed_families  # noqa: E402
 from slipstream.families.llm.family import FAMILY as _LLM  # noqa: E402
 from slipstream.families.serving.family import FAMILY as _SERVING  # noqa: E402
@@ -89,6 +90,7 @@ register_family(_TASKGRAPH, lazy=True)
 register_family(_SERVING, lazy=True)
 register_family(_CLUSTER, lazy=True)
 register_family(_LLM, lazy=True)
+register_family(_ELASTIC, lazy=True)
 
 register_installed_families()
 

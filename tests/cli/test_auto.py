@@ -63,3 +63,12 @@ def test_requests_cannot_be_raced_on(slipstream):
     code, output, errors = slipstream("execute", "edge/cpu-mini", "--policy", "auto", "--listen", "127.0.0.1:0")
     assert (code, output) == (2, "")
     assert "--policy auto with --listen: requests cannot be raced on" in errors
+
+
+def test_a_comparison_of_heuristics_has_no_auto_and_races_none(slipstream, tmp_path):
+    words = ("--policies", "heuristics, learned-heavy", "--episodes", "1", "--json")
+    code, output, _ = slipstream("compare", "edge/tiny", *words)
+    assert code == 0
+    played = [one["policy"] for one in json.loads(output)["policies"]]
+    assert sorted(played) == sorted([*applicable(load("edge/tiny")), "learned-heavy"])
+    assert not (tmp_path / "auto").exists()

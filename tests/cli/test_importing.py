@@ -179,6 +179,7 @@ FAMILY_TRACES = {
     "taskgraph": "arrival_ms\n1\n2\n",
     "serving": "arrival_ms,model\n1,detect\n",
     "cluster": "submit_s,run_s,gpus\n0,60,1\n5,60,2\n",
+    "elastic": "arrival_s,work\n0,100\n1.5,3000\n",
     "llm": "arrival_s,prompt,output\n0,100,20\n1.5,30,4\n",
 }
 

@@ -26,7 +26,7 @@ def test_policies_of_a_family_are_listed_trained_ones_marked(slipstream, family)
     assert {row["name"] for row in rows if row["kind"] != "trained"} == {"auto", "rollout", *names(family)}
     model_based = {row["name"] for row in rows if row["kind"] == "model-based"}
     assert model_based >= {"auto", "rollout"}
-    assert (len(model_based) > 2) == (family == "serving")
+    assert (len(model_based) > 2) == (family in ("serving", "elastic"))
     assert {row["name"] for row in rows if row["kind"] == "trained"} == set(shipped(family))
     assert all(row["description"].startswith("Trained on ") for row in rows if row["kind"] == "trained")
     descriptions = {row["name"]: row["description"] for row in rows}

@@ -8,8 +8,9 @@ import pytest
 from slipstream.errors import InvariantError
 from slipstream.families.cluster.family import FAMILY
 from slipstream.families.cluster.invariants import check
-from slipstream.families.cluster.metrics import integral_at_hourly_rates, jain, jobs_of, metrics, spans_of
+from slipstream.families.cluster.metrics import integral_at_hourly_rates, jain, jobs_of, metrics
 from slipstream.families.cluster.timeline import timeline
+from slipstream.families.shared.runs import spans_of
 from slipstream.policies.base import find
 from slipstream.render.scene import scene_of
 from slipstream.render.terminal import frame

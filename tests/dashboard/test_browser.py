@@ -21,6 +21,9 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = ("runs", "compare", "replay", "try", "device", "queue")
 PATIENCE_MS = 180_000
 
+NARROWEST = """() => Math.min(...[...document.querySelectorAll("main input, main select, main textarea")]
+  .filter((one) => one.offsetParent && one.type !== "checkbox").map((one) => one.offsetWidth))"""
+"""The width of the narrowest field that is shown."""
 UNLABELLED = """
 () => [...document.querySelectorAll(
     "button, a, input, select, textarea, canvas, meter, [role=img], [role=region], [tabindex='0']")]
@@ -78,6 +81,8 @@ def test_every_page_fits_and_every_control_has_a_name(browser, client, width, sc
             page.wait_for_load_state("load")
             assert page.evaluate(UNLABELLED) == [], place
             assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+            narrowest = page.evaluate(NARROWEST)
+            assert narrowest >= 40, f"{place}: a field of {narrowest} pixels shows nothing"
             assert page.locator("main h1:visible").count() == 1
             assert page.locator("nav a[aria-current=page]").count() == 1
 

@@ -192,6 +192,8 @@ def test_a_run_that_is_stopped_ends_its_log_and_leaves_StarPU_usable():  # noqa:
     assert not again.interrupted
     assert stopped.events["kind"][-1] == END
     assert (stopped.events["kind"] == FINISH).sum() < (again.events["kind"] == FINISH).sum()
+    for run in (stopped, again):
+        assert (run.events["kind"] == FINISH).sum() == len(run.service_ns) == len(run.dispatch_ns)
 
 
 def test_a_kernel_that_fails_is_one_line_and_leaves_a_log(monkeypatch):

@@ -307,9 +307,9 @@ def test_a_row_told_twice_is_always_caught() -> None:
 
     def is_caught(device: EdgeScenario, seed: int, data: st.DataObject) -> None:
         events = Simulator(device).play(find("random", "edge"), seed)
-        row, batches = data.draw(st.integers(0, len(events) - 1)), device.most_jobs > 1
+        row = data.draw(st.integers(0, len(events) - 1))
         with pytest.raises(InvariantError, match=rf"^row {row if row == len(events) - 1 else row + 1}: "):
-            check(repeated(row)(events), device.device.streams, memory=memory_of(device), batches=batches)
+            check(repeated(row)(events), device.device.streams, None, memory_of(device), device.most_jobs > 1)
         doubled.add(int(events["kind"][row]))
 
     in_short_runs(is_caught, 300, edge_scenarios(), episode_seeds(), st.data())

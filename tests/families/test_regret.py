@@ -85,6 +85,7 @@ WORDS = {
     "serving/tiny": r"host \S+ on a free \w+|free a \w+ of \S+|end the plan",
     "serving/route": r"send to \w+ \d, which hosts \S+|decline the request",
     "llm/tiny": r"engine \d (admits request \d+ of \w+|admits nothing more)",
+    "elastic/tiny": r"(run|keep) job \d+ of \w+ on \d+ \w+|begin the round",
     "cluster/tiny": r"(start|reserve for) job \d+ of [\w ]+, \d+ GPUs?|wait",
 }
 

@@ -130,7 +130,8 @@ MUTANTS = [
         "        own.index -= 0\n    elif",
     ),
     Mutant("the highest priority is preempted", QUEUES, "if priority > lowest or", "if priority < lowest or"),
-    Mutant("the oldest is preempted", QUEUES, "other.arrival > worst.arrival", "other.arrival < worst.arrival"),
+    Mutant("the last block is not entered", QUEUES, "        if spec.machine[0].prefix:\n", "        if False:\n"),
+    Mutant("the oldest is preempted", QUEUES, "== lowest and other > worst", "== lowest and other < worst"),
     Mutant(
         "slow requests keep their limit", QUEUES, "group.tpot * (request.output - 1)", "group.tpot * request.output"
     ),

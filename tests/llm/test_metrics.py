@@ -11,7 +11,8 @@ from slipstream.errors import InvariantError
 from slipstream.families.llm.family import FAMILY
 from slipstream.families.llm.invariants import check
 from slipstream.families.llm.metrics import metrics, requests_of
-from slipstream.families.llm.oracle.bounds import bound, least_flow, shortest_step
+from slipstream.families.llm.oracle.bounds import bound, shortest_step
+from slipstream.families.shared.search import least_flow
 from slipstream.policies.base import applicable, find
 from slipstream.scenario import load
 from slipstream.sim.eventlog import DONE, EVICT, FINISH, PREEMPT, READY, START

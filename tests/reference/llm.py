@@ -299,7 +299,7 @@ class ReferenceMachine:
             return engine.running[-1]
         return max(
             engine.running,
-            key=lambda one: (self.limits[one.group][0], one.arrival, engine.running.index(one)),
+            key=lambda one: (self.limits[one.group][0], one.place),
         )
 
     def preempt(self, engine: Engine, request: Request) -> None:
@@ -459,6 +459,7 @@ class ReferenceMachine:
             self.sit(engine, request)
         else:
             engine.running.remove(request)
+            self.give(engine, request, request.computed - request.under_way)
         self.write(F, request.group, request.number, 0, request.seat)
         self.stand_up(engine, request)
         self.take_back(engine, request)

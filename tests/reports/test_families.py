@@ -6,15 +6,18 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from slipstream.families.contract import FAMILIES, family_of
+from slipstream.families.shared.charts import Picture
 from slipstream.render.animation import animation
 from slipstream.render.style import task_colour
 from slipstream.reports.html.page import page
+from slipstream.reports.html.sections import family_charts
 from slipstream.reports.perfetto import trace
 from slipstream.reports.runs import read_run
 from slipstream.sim.eventlog import MOVE, read
@@ -44,6 +47,7 @@ CASES = {
         "Accelerators over time",
     ),
     "cluster": ("cluster/tiny", "saf", "Each row is a GPU; each bar is a job, coloured by user.", "GPUs over time"),
+    "elastic": ("elastic/tiny", "las", "Each row is a GPU; each bar is a job, coloured by model.", "GPUs over time"),
     "llm": ("llm/tiny", "fcfs", "Each row is a seat; each bar is a request, coloured by class.", "Seats over time"),
 }
 WITH_DEADLINES = {"edge", "serving"}
@@ -185,3 +189,16 @@ def test_transfers_are_bars_of_their_links(tmp_path):
     moves = int((read(log)[0]["kind"] == MOVE).sum())
     assert moves == (line.slice_resource >= len(line.resources) - line.links).sum() > 100
     assert family_of(read_run(log).scenario).run_labels(read_run(log).scenario).links == line.links
+
+
+def test_heat_maps_of_several_runs_have_one_colour_scale(tmp_path):
+    run = read_run(record(tmp_path / "run.parquet", "serving/tiny", "infaas", 0, "serving"))
+    (place,) = [index for index, one in enumerate(run.charts) if isinstance(one, Picture) and "Hosted" in one.section]
+    hosted = run.charts[place]
+    fuller = [{**trace, "zmax": trace["zmax"] + 5} for trace in hosted.figure["data"]]
+    other = replace(run, charts=[*run.charts])
+    other.charts[place] = replace(hosted, figure={**hosted.figure, "data": fuller})
+    figures = {}
+    family_charts([run, other], ["one", "other"], figures)
+    tops = [trace["zmax"] for number in range(2) for trace in figures[f"chart-{place}-{number}"]["data"]]
+    assert tops == [fuller[0]["zmax"]] * 2

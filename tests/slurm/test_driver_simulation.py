@@ -64,6 +64,20 @@ def test_the_policy_is_given_what_is_there_and_nothing_to_come(monkeypatch):
     ]
 
 
+def test_the_driver_is_told_starts_in_whole_seconds(monkeypatch):
+    told = []
+
+    def spy(live, policy):
+        told.append([job.start for job in live.jobs])
+        return decide(live, policy)
+
+    monkeypatch.setattr(driver_simulation, "decide", spy)
+    held = [HeldJob(submit, 8, 60.0, 3.0, 3.0) for submit in (0.0, 0.1, 2.1)]
+    simulate_driver(load(RULES), NODES, held, find("sjf", "cluster"), 0.25, 0.4)
+    # Waiting; released at 0.03 and not started at 0.25; running since 1.0, of which 0.6 is told.
+    assert told[:3] == [[0.0], [0.25, 0.0], [0.6, 0.0, 0.0]]
+
+
 def test_a_job_that_is_requeued_loses_its_work_and_runs_anew(monkeypatch):
     requeued = []
 
@@ -76,7 +90,7 @@ def test_a_job_that_is_requeued_loses_its_work_and_runs_anew(monkeypatch):
 
     monkeypatch.setattr(driver_simulation, "decide", requeue_once)
     first, second = simulated([(0.0, 8, 10.0), (3.1, 8, 4.0)], "fifo")
-    assert first == [(1.0, 3.25), (4.0, 14.0)]
+    assert first == [(1.0, 3.28), (4.0, 14.0)]
     assert second == [(15.0, 19.0)]
 
 

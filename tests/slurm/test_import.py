@@ -174,6 +174,14 @@ def test_a_controller_that_is_not_there_is_one_line(slipstream):
     assert error.count("\n") == 1
 
 
+def test_a_socket_that_is_not_there_or_beside_files_is_one_line(slipstream):
+    code, _, error = slipstream("import", "slurm", "--rest", "none.sock")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "none.sock: no answer from slurmrestd" in error
+    code, _, error = slipstream("import", "slurm", "sacct.txt", "--rest", "none.sock")
+    assert (code, error) == (2, "error: --rest: is for the live queue: expected no files with it\n")
+
+
 # Accounting
 
 

@@ -12,6 +12,7 @@ from slipstream.device.slurm.local import missing_programs
 from slipstream.device.slurm.trial import TrialSettings, out_of_order, simulated_trial, timed_jobs, trial_of
 from slipstream.families.cluster.invariants import check
 from slipstream.families.cluster.metrics import jobs_of
+from slipstream.policies import find
 from slipstream.scenario import load
 
 JOBS = [{"submit_s": 0.0, "gpus": 4, "run_s": 400.0}, {"submit_s": 50.0, "gpus": 8, "run_s": 200.0}]
@@ -46,6 +47,17 @@ def test_starts_are_out_of_order_only_if_they_lie_more_than_a_second_apart():
     assert out_of_order(first, np.array([12.0, 8.0, 5.5])) == 3
 
 
+def test_a_policys_side_is_simulated_as_it_is_driven():
+    jobs = [{"submit_s": 0.0, "gpus": 8, "run_s": 5.0}, {"submit_s": 0.5, "gpus": 2, "run_s": 9.0}]
+    rules = load({**RULES, "jobs": {"kind": "list", "jobs": [*jobs, {"submit_s": 1.5, "gpus": 8, "run_s": 3.0}]}})
+    settings = TrialSettings(time_scale=1.0)
+    scenario, events = simulated_trial(*trial_of(rules, settings), find("sjf", "cluster"), settings)
+    found = jobs_of(scenario, events)
+    # An end at 6.1 is seen at 6.3; the long job waits for the short one, which both have been there for long.
+    assert (found.first_start / 1e9).tolist() == [1.0, 11.0, 7.0]
+    assert (found.finish / 1e9).tolist() == [6.1, 20.1, 10.1]
+
+
 def test_slurms_side_is_simulated_by_its_own_rules_and_has_a_log_like_any_other():
     # Under EASY, the last job would start at once, beside the two GPUs that wait for the second.
     jobs = [{"submit_s": 0.0, "gpus": 6, "run_s": 20.0}, {"submit_s": 1.0, "gpus": 4, "run_s": 5.0}]
@@ -75,6 +87,10 @@ def test_validate_runs_all_jobs_on_both_sides(monkeypatch, capsys, tmp_path):
     for side in run["sides"].values():
         assert side["real"]["jct_mean_s"] >= 3.0
         assert side["starts_out_of_order"] <= 6
+    overhead = run["sides"]["sjf"]["overhead"]
+    assert set(overhead) == {f"{part}_p{percent}_ms" for part in ("decision", "dispatch") for percent in (50, 99)}
+    assert all(0 < overhead[f"{part}_p50_ms"] <= overhead[f"{part}_p99_ms"] for part in ("decision", "dispatch"))
+    assert run["sides"]["slurm"]["overhead"] == {}
 
 
 def test_a_scenario_of_another_family_is_refused(monkeypatch, capsys):

@@ -484,22 +484,26 @@ def test_the_twin_of_a_real_queue_says_when_and_why_and_sends_nothing(slurm, sli
 
 
 @pytest.mark.thorough
-def test_slurmrestd_tells_the_same_as_the_commands(slurm):
+def test_slurmrestd_tells_the_same_as_the_commands(slurm, command, tmp_path):
     if shutil.which("slurmrestd") is None:
         pytest.skip("slurmrestd is not installed: expected the package slurmrestd")
     words = ("--time=10", "--output=/dev/null", "--chdir=/")
     slurm.slurm.submit("#!/bin/sh\nsleep 60\n", "--gpus=3", "--hold", *words)
     path = slurm.folder / "rest.sock"
     environment = {**slurm.slurm.environment, "SLURMRESTD_SECURITY": "disable_user_check"}
-    command = ["slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/local", f"unix:{path}"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    server = ["slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/local", f"unix:{path}"]
+    with subprocess.Popen(server, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(path.exists)
             by_rest, by_commands = read_rest_snapshot(path), read_snapshot(slurm.slurm)
             with pytest.raises(DeviceError, match="partition 'none'"):
                 read_rest_snapshot(path, ["none"])
+            assert command("import", "slurm", "--rest", path, "--held", "--out", "now.json")[0] == 0
         finally:
             process.terminate()
     assert by_rest.nodes == by_commands.nodes
     assert sorted(job.id for job in by_rest.jobs) == sorted(job.id for job in by_commands.jobs)
     assert {job for job in by_rest.jobs if job.waits} == {job for job in by_commands.jobs if job.waits}
+    imported = load(tmp_path / "now.json")
+    assert imported.gpus == sum(node.gpus for node in by_commands.nodes)
+    assert 3 in [job.gpus for job in imported.jobs.jobs]

@@ -35,6 +35,7 @@ WORDS = {
     ),
     "serving": Words((r"gpu 0|accelerators?", r"requests?", r"models?"), (r"executors?", r"streams?", r"processors?")),
     "llm": Words((r"engine \d+ seat \d+|seats?", r"requests?"), (r"executors?", r"streams?", r"processors?")),
+    "elastic": Words((r"GPUs?", r"jobs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")),
     "cluster": Words((r"GPUs?", r"jobs?"), (r"deadlines?", r"streams?", r"on time", r"executors?")),
 }
 WRONG_GRAMMAR = (

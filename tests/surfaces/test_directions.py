@@ -23,6 +23,8 @@ LESS = {
     "cluster": "slowdown_mean slowdown_p95 slowdown_p99 slowdown_max jct_mean_s jct_p50_s jct_p99_s wait_mean_s "
     "wait_p99_s wait_max_s makespan_s fragmentation rho_mean rho_max unfair_share interruptions energy_kwh cost co2_kg "
     "power_peak_w",
+    "elastic": "jct_mean_s jct_p50_s jct_p95_s jct_p99_s makespan_s wait_mean_s rho_mean rho_max unfair_share restarts "
+    "setup_share",
     "llm": "ttft_mean_s ttft_p50_s ttft_p95_s ttft_p99_s tpot_mean_ms tpot_p50_ms tpot_p95_ms tpot_p99_ms itl_mean_ms "
     "itl_p50_ms itl_p95_ms itl_p99_ms e2e_mean_s e2e_p50_s e2e_p95_s e2e_p99_s s_per_token preemptions rejected",
 }
@@ -32,6 +34,7 @@ MORE = {
     "taskgraph": "reward overlap_share jobs_done",
     "serving": "reward on_time_accuracy effective_accuracy throughput_hz goodput_hz",
     "cluster": "reward throughput_per_h allocation jain_users",
+    "elastic": "reward",
     "llm": "reward slo_attainment goodput_hz requests_hz tokens_per_s prefix_reuse fairness",
 }
 NEITHER = {
@@ -40,6 +43,7 @@ NEITHER = {
     "taskgraph": "bound_ms busy_share idle_share tasks",
     "serving": "utilisation mean_batch requests",
     "cluster": "jobs",
+    "elastic": "busy_share jobs",
     "llm": "kv_use batch_mean steps requests",
 }
 

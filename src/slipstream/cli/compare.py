@@ -19,7 +19,8 @@ PoliciesOption = Annotated[
     typer.Option(
         "--policies",
         "-p",
-        help="Policies separated by commas: names, folders of trained policies, or 'all': every heuristic, and `auto`.",
+        help="Policies separated by commas: names, folders of trained policies, 'heuristics' for every heuristic, or "
+        "'all' for `auto` as well.",
         rich_help_panel=SIMULATION,
     ),
 ]
@@ -101,11 +102,12 @@ def compare(
 
 
 def _with_auto(policies: str, family: str) -> list[str | Policy]:
-    """Return the names that commas separate; `auto` comes first where all policies are meant."""
+    """Return the names that commas separate; `auto` comes first where all policies are meant, not only heuristics."""
     from slipstream.policies.auto import QUICK, Auto
 
-    names: list[str | Policy] = [*policies.split(",")]
-    return [Auto(family, QUICK), *names] if "all" in (name.strip() for name in policies.split(",")) else names
+    names = [name.strip() for name in policies.split(",")]
+    listed: list[str | Policy] = ["all" if name == "heuristics" else name for name in names]
+    return [Auto(family, QUICK), *listed] if "all" in names else listed
 
 
 def _columns(scenario: str, metrics: str | None, changed: bool) -> tuple[Family, tuple[str, ...]]:

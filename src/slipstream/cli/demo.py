@@ -110,15 +110,16 @@ class Tour:
         measured = self._measure()
         compare = ["compare", str(self.scenario), "--episodes", str(EPISODES), "--seed", str(self.seed)]
         compare += ["--metrics", "reward,miss_rate/radar,effective_accuracy/front,utilisation"]
+        compare += ["--policies"]
         self._step(
             f"Compare. Every heuristic on the same {EPISODES} simulated episodes. Two cameras and a radar share two "
             "streams; a job that ends by its deadline earns the accuracy of its variant. Large variants block both "
             "streams when the radar needs one, small ones are inaccurate:",
-            compare,
+            [*compare, "heuristics"],
         )
         trained = str(self.folder / "trained" / "best") if self._train(training_seconds) else None
         if trained:
-            self._step("Compare again, with the trained policy:", [*compare, "--policies", f"all,{trained}"])
+            self._step("Compare again, with the trained policy:", [*compare, f"heuristics,{trained}"])
         best = self._evaluate(trained)
         policies = [CAREFUL if best == GREEDY else GREEDY, best, *([trained] if trained else [])]
         logs = [self._record(policy, measured) for policy in policies]

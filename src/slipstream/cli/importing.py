@@ -11,7 +11,7 @@ import typer
 from slipstream.cli.common import JsonOption, check_seed, console, errors, print_json, print_json_text
 from slipstream.cli.help_text import OUTPUT, Group
 from slipstream.cli.outputs import ForceOption, writable
-from slipstream.cli.slurm import PartitionOption, SlurmConfigOption
+from slipstream.cli.slurm import PartitionOption, RestOption, SlurmConfigOption, live_snapshot
 from slipstream.files.atomic import folder_of, write_files
 
 if TYPE_CHECKING:
@@ -290,6 +290,7 @@ def slurm(
         ),
     ] = None,
     config: SlurmConfigOption = None,
+    rest: RestOption = None,
     partition: PartitionOption = None,
     at: Annotated[
         str | None,
@@ -314,13 +315,13 @@ def slurm(
     """
     from slipstream.errors import InputError
     from slipstream.families.cluster.slurm.accounting import read_accounting, read_associations, time_of
-    from slipstream.families.cluster.slurm.commands import Slurm
-    from slipstream.families.cluster.slurm.controller import read_snapshot
     from slipstream.families.cluster.slurm.history import accounted_scenario, with_limits
     from slipstream.families.cluster.slurm.scenario import live_scenario
 
     base = None if scenario is None else cluster_scenario(scenario)
     if files:
+        if rest is not None:
+            raise InputError("--rest: is for the live queue: expected no files with it")
         if base is None:
             raise InputError("--scenario: is missing: accounting does not say which nodes there are")
         moment = None if at is None else time_of("--at", at)
@@ -334,9 +335,8 @@ def slurm(
     else:
         if at is not None:
             raise InputError("--at: is for files: the live controller tells its present state")
-        live = live_scenario(
-            read_snapshot(Slurm(config), partition or []), base, chosen=lambda job: held or not job.is_held
-        )
+        snapshot = live_snapshot(config, rest, partition or [])
+        live = live_scenario(snapshot, base, chosen=lambda job: held or not job.is_held)
         found, left_out = live.scenario, live.left_out
     if limits is not None:
         found = with_limits(found, read_associations(limits))

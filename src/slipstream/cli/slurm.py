@@ -38,6 +38,12 @@ SlurmConfigOption = Annotated[
         rich_help_panel=SLURM,
     ),
 ]
+RestOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--rest", help="Socket of slurmrestd to read from, in place of Slurm's commands.", rich_help_panel=SLURM
+    ),
+]
 PartitionOption = Annotated[
     list[str] | None,
     typer.Option(help="Only this partition of the Slurm cluster; repeatable.", rich_help_panel=SLURM),
@@ -104,6 +110,15 @@ class DriveOptions:
             return self.state
         name = hashlib.sha256(repr((str(self.config), sorted(self.partitions))).encode()).hexdigest()[:16]
         return Path.home() / ".local" / "state" / "slipstream" / f"slurm-{name}"
+
+
+def live_snapshot(config: Path | None, rest: Path | None, partitions: list[str]) -> Snapshot:
+    """Return the state of the live controller, read by Slurm's commands or from the socket `rest`."""
+    from slipstream.families.cluster.slurm.commands import Slurm
+    from slipstream.families.cluster.slurm.controller import read_snapshot
+    from slipstream.families.cluster.slurm.rest import read_rest_snapshot
+
+    return read_snapshot(Slurm(config), partitions) if rest is None else read_rest_snapshot(rest, partitions)
 
 
 def refuse_options(engine: str, given: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from slipstream.cli.common import JsonOption, console, errors, print_json, print
 from slipstream.cli.help_text import OUTPUT, SIMULATION, Group
 from slipstream.cli.importing import cluster_scenario
 from slipstream.cli.outputs import TWIN, ForceOption, check_outputs
-from slipstream.cli.slurm import SLURM, PartitionOption, SlurmConfigOption
+from slipstream.cli.slurm import SLURM, PartitionOption, RestOption, SlurmConfigOption, live_snapshot
 
 if TYPE_CHECKING:
     from slipstream.families.cluster.scenario import ClusterScenario
@@ -91,9 +91,6 @@ class Source:
         """Return the state of this moment."""
         from slipstream.errors import InputError
         from slipstream.families.cluster.slurm.accounting import time_of
-        from slipstream.families.cluster.slurm.commands import Slurm
-        from slipstream.families.cluster.slurm.controller import read_snapshot
-        from slipstream.families.cluster.slurm.rest import read_rest_snapshot
         from slipstream.families.cluster.twin.present import live_present, recorded_present
 
         if self.file is not None:
@@ -101,10 +98,7 @@ class Source:
             return recorded_present(cluster_scenario(str(self.file)), moment)
         if self.at is not None:
             raise InputError("--at: is for a recorded scenario: the live queue tells its present state")
-        if self.rest is not None:
-            snapshot = read_rest_snapshot(self.rest, self.partitions)
-        else:
-            snapshot = read_snapshot(Slurm(self.config), self.partitions)
+        snapshot = live_snapshot(self.config, self.rest, self.partitions)
         return live_present(snapshot, self.base, lambda job: self.held or not job.is_held)
 
     @property
@@ -151,10 +145,7 @@ def slurm(
         ),
     ] = None,
     config: SlurmConfigOption = None,
-    rest: Annotated[
-        Path | None,
-        typer.Option(help="Socket of slurmrestd to read from, in place of Slurm's commands.", rich_help_panel=SLURM),
-    ] = None,
+    rest: RestOption = None,
     partition: PartitionOption = None,
     held: Annotated[
         bool,

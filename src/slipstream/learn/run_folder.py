@@ -112,7 +112,7 @@ class RunFolder:
         if isinstance(own, OwnNetwork) and own.not_compilable:
             save_module_policy(folder, family, own.path, own.reads_graph, tensors, {**about, **network})
         else:
-            save_policy(folder, family, own.operations(), tensors, {**about, **network})
+            save_policy(folder, family, own.operations(), tensors, {**about, **network}, own.guides)
 
     def save_state(self, trainer: Trainer, notes: dict[str, Any]) -> None:
         """Write the state that `--resume` starts from."""

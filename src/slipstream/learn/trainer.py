@@ -36,6 +36,7 @@ from slipstream.learn.settings import ORACLE, TrainSettings
 from slipstream.networks.inputs import Columns
 from slipstream.policies.base import Heuristic, find, names
 from slipstream.policies.compiled.network_policy import CompiledPolicy
+from slipstream.policies.compiled.networks import compiled_heuristics
 from slipstream.policies.learned import LearnedPolicy, load_policy
 from slipstream.policies.torch_policy import TorchPolicy
 from slipstream.scale.executor import Executor, InProcess
@@ -302,7 +303,7 @@ class Trainer:
         network = self.network
         if isinstance(network, OwnNetwork) and network.not_compilable:
             return TorchPolicy(name, self.family.name, copy.deepcopy(network.module), network.scales(copied=True))
-        return CompiledPolicy(name, self.family.name, self.network.operations(), self.network.arrays())
+        return CompiledPolicy(name, self.family.name, network.operations(), network.arrays(), network.guides)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return the state to resume from: arrays, and numbers."""
@@ -405,7 +406,12 @@ def build_network(family: Family, settings: NetworkSettings) -> Scorer:
         return OwnNetwork(Columns.of(family), settings)
     columns, global_columns = len(family.candidate_features.observed), len(family.global_features.observed)
     if settings.kind == "rows":
-        return CandidateScorer(columns, global_columns, settings)
+        guides = tuple(name.strip() for name in settings.heuristics.split(",") if name.strip())
+        scorer = CandidateScorer(columns + len(guides), global_columns, settings)
+        if guides:
+            compiled_heuristics(family.name, guides)
+            scorer.heuristics = (family.name, guides)
+        return scorer
     node_columns = len(family.node_features.observed)
     if not node_columns:
         raise InputError(f"training: network.kind is '{settings.kind}', and the family '{family.name}' has no graphs")
@@ -425,7 +431,7 @@ def load_weights(network: Scorer, policy: LearnedPolicy, label: str) -> None:
     """Copy weights and measured scales of a trained policy into `network`; errors begin with `label`."""
     known = {name: tuple(tensor.shape) for name, tensor in network.tensors().items()}
     found = {name: tensor.shape for name, tensor in policy.tensors.items()}
-    if found != known:
+    if found != known or policy.heuristics != network.guides:
         raise InputError(
             f"{label}: '{policy.name}' is another network: expected one with the settings of this training"
         )

@@ -150,7 +150,8 @@ def _averaged(
 def _soup(judge: Judge, versions: Sequence[Version], family: str) -> dict[str, bytes]:
     """Return the files of a policy with the mean weights of `versions`."""
     policies = [judge.policy(version) for version in versions]
-    if len({json.dumps([one.to_dict() for one in policy.operations]) for policy in policies}) > 1:
+    networks = {json.dumps([one.heuristics, *(step.to_dict() for step in one.operations)]) for one in policies}
+    if len(networks) > 1:
         raise LibraryError("merge: these versions are different networks: expected the same operations in all")
     tensors = {
         name: np.stack([policy.tensors[name] for policy in policies]).mean(axis=0, dtype=np.float32)
@@ -160,7 +161,7 @@ def _soup(judge: Judge, versions: Sequence[Version], family: str) -> dict[str, b
     about = {key: policies[0].card[key] for key in own if key in policies[0].card}
     about["averaged"] = [version.label for version in versions]
     with TemporaryDirectory() as folder:
-        save_policy(Path(folder), family, policies[0].operations, tensors, about)
+        save_policy(Path(folder), family, policies[0].operations, tensors, about, policies[0].heuristics)
         return read_files(Path(folder))
 
 

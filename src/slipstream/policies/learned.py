@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +104,12 @@ def save_policy(
     operations: tuple[Operation, ...],
     tensors: Mapping[str, np.ndarray],
     about: dict[str, Any],
+    heuristics: Sequence[str] = (),
 ) -> None:
-    """Write the folder of a policy; `about` is its provenance."""
-    network = {"operations": [operation.to_dict() for operation in operations]}
+    """Write the folder of a policy that reads the choices of `heuristics`; `about` is its provenance."""
+    network: dict[str, Any] = {"operations": [operation.to_dict() for operation in operations]}
+    if heuristics:
+        network["heuristics"] = list(heuristics)
     _save(folder, family, reads_graph(operations), network, tensors, about)
 
 
@@ -141,9 +144,8 @@ class LearnedPolicy(CompiledPolicy):
 
     def __init__(self, name: str, card: dict[str, Any], tensors: dict[str, np.ndarray], label: str) -> None:
         self.card = card
-        super().__init__(
-            name, card["family"], parse_operations(card.get("operations"), f"{label}: operations"), tensors
-        )
+        operations = parse_operations(card.get("operations"), f"{label}: operations")
+        super().__init__(name, card["family"], operations, tensors, card.get("heuristics", ()))
 
     @property
     def description(self) -> str:
@@ -196,6 +198,9 @@ def read_policy_card(folder: Path) -> dict[str, Any]:
     for key in ("scenario", "algorithm", "command", "module"):
         if not isinstance(card.get(key, ""), str):
             raise PolicyError(f"{path}: {key}: expected a text, got {show(card[key])}")
+    known = card.get("heuristics", [])
+    if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
+        raise PolicyError(f"{path}: heuristics: expected a list of texts")
     _check_features(path, card)
     return card
 

@@ -141,6 +141,8 @@ class Layout:
     """Name, offset in the flat weights and shape of every parameter; matrices are stored transposed, inputs first."""
     weights: int
     """Numbers in the flat weights."""
+    heuristics: tuple[str, tuple[str, ...]] | tuple[()] = ()
+    """Family and names of the heuristics whose choices the last columns of a row show; nothing without any."""
 
     @property
     def capacities(self) -> tuple[int, int, int]:
@@ -190,11 +192,12 @@ def lay_out(
     candidates: int,
     choices: int = 1,
     graph: GraphCapacity = NO_GRAPH,
+    heuristics: tuple[str, tuple[str, ...]] | tuple[()] = (),
 ) -> Layout:
     """Assign offsets to all registers and parameters; refuse unknown operations and shapes that do not match.
 
     `shapes` are those of the parameters, `columns` the widths of a row and of the globals. `candidates`, `choices` and
-    `graph` are the capacities of one forward pass.
+    `graph` are the capacities of one forward pass. `heuristics` are family and names of those that the rows show.
     """
     plan = _Plan(shapes, (choices, candidates, graph.nodes, graph.nodes))
     plan.reserve(ROWS, columns[0], ROW)
@@ -221,6 +224,7 @@ def lay_out(
         plan.size,
         tuple((name, offset, shape) for name, (offset, shape) in plan.parameters.items()),
         plan.weights,
+        heuristics,
     )
 
 

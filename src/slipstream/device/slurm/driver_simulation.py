@@ -20,7 +20,7 @@ from slipstream.families.cluster.slurm.snapshot import HELD, SlurmJob, SlurmNode
 from slipstream.policies.base import Policy
 
 USER = "user"
-"""Whoever plays a trial submits all of its jobs."""
+"""One user submits all jobs of a trial."""
 LONGEST_S = 3600.0
 """Longest time that a trial may take before it is given up."""
 
@@ -42,16 +42,22 @@ class HeldJob:
 
 
 def simulate_driver(
-    rules: ClusterScenario, nodes: Sequence[SlurmNode], jobs: Sequence[HeldJob], policy: Policy, interval_s: float
+    rules: ClusterScenario,
+    nodes: Sequence[SlurmNode],
+    jobs: Sequence[HeldJob],
+    policy: Policy,
+    interval_s: float,
+    rounding_s: float = 0.0,
 ) -> list[list[Run]]:
     """Return the runs of each of `jobs`, released under `policy` by a driver with a cycle every `interval_s`.
 
+    Slurm tells starts in whole seconds: `rounding_s` earlier than they were.
     Cycles in which nothing can have changed are left out: rules of a driven cluster do not hold jobs back.
 
     Raises:
         InputError: One line: the jobs do not all end within an hour.
     """
-    cluster = _Cluster(rules, nodes, jobs)
+    cluster = _Cluster(rules, nodes, jobs, rounding_s)
     cycle, now = 0, 0.0
     while not cluster.is_over(now):
         decisions = cluster.decisions(now, policy)
@@ -67,9 +73,12 @@ def simulate_driver(
 
 
 class _Cluster:
-    """Nodes, jobs by number, and their runs so far; the end of a run is known here, but not to the driver."""
+    """Nodes, jobs by number, and the runs that were released; the end of a run is known here, but not to the driver."""
 
-    def __init__(self, rules: ClusterScenario, nodes: Sequence[SlurmNode], jobs: Sequence[HeldJob]) -> None:
+    def __init__(
+        self, rules: ClusterScenario, nodes: Sequence[SlurmNode], jobs: Sequence[HeldJob], rounding_s: float
+    ) -> None:
+        self._rounding_s = rounding_s
         self.runs: list[list[Run]] = [[] for _ in jobs]
         self._rules = rules
         self._nodes = tuple(nodes)
@@ -103,7 +112,7 @@ class _Cluster:
         return SlurmJob(
             *(str(number), USER, "", state, HELD[0] if run is None else "", job.gpus, job.limit_s),
             submit=job.submit_s,
-            start=0.0 if run is None else min(run.start, now),
+            start=0.0 if run is None else now if run.start > now else run.start - self._rounding_s,
             end=0.0,
             held=() if run is None else run.held,
         )

@@ -64,6 +64,8 @@ class TrialSettings:
     """Time that the simulation adds to every run, for the way to the node and back."""
     interval_s: float = 0.3
     """Time between the beginnings of two cycles of the driver."""
+    rounding_s: float = 0.5
+    """Time by which the starts that the simulated driver reads are too early: Slurm's times are whole seconds."""
     seed: int = 0
 
 
@@ -183,7 +185,7 @@ def simulated_trial(
             HeldJob(job.submit_s, int(job.gpus), limit, _requested_s(job), run)
             for job, limit, run in zip(jobs, limits, ends, strict=True)
         ]
-        runs = simulate_driver(rules, named, held, policy, settings.interval_s)
+        runs = simulate_driver(rules, named, held, policy, settings.interval_s, settings.rounding_s)
     recorder = Recorder()
     recorder.nodes = {node.name: node for node in named}
     for number, (job, limit, its) in enumerate(zip(jobs, limits, runs, strict=True)):

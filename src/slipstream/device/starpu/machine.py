@@ -179,8 +179,8 @@ class StarpuSession:
     def record(self) -> Record:
         """Return what each task did."""
         arrays, zero = self._arrays, self._zero
-        times = (np.where(arrays[name] < 0, -1, arrays[name] - zero) for name in ("began", "ended"))
-        return Record(*times, arrays["dispatch_ns"], arrays["ran_on"], zero)
+        began, ended = (np.where(arrays[name] < 0, -1, arrays[name] - zero) for name in ("began", "ended"))
+        return Record(began, ended, arrays["dispatch_ns"], arrays["ran_on"], zero)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

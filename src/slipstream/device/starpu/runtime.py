@@ -20,7 +20,7 @@ from slipstream.families.contract import NO_PROGRAM, Scenario
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.policies.base import Policy
-from slipstream.sim.eventlog import DONE
+from slipstream.sim.eventlog import DONE, FINISH
 
 SCHEDULERS = ("eager", "dmda", "lws")
 """Schedulers of StarPU itself that runs are compared with."""
@@ -61,7 +61,7 @@ class StarpuRuntime:
         lane.begin(seed, split)
         with interruptible(self.stop), frozen_garbage_collector():
             state = self._run(seam)
-        execution = self._execution(lane, seam, state)
+        execution = self._execution(lane, state)
         self._stopping = False
         return execution
 
@@ -91,13 +91,14 @@ class StarpuRuntime:
             raise DeviceError("the lane cannot continue: expected one that waits for its tasks")
         return state
 
-    def _execution(self, lane: DeviceLane[TaskgraphScenario], seam: Seam, state: int) -> Execution:
+    def _execution(self, lane: DeviceLane[TaskgraphScenario], state: int) -> Execution:
+        """Return the result of the episode, whose tasks count as far as they ended before a stop."""
         execution = Execution(lane.events(), interrupted=state == RUNS, mistakes=int(lane.header["mistakes"]))
-        record = self.record
+        record, tasks = self.record, len(self._machine.kernels)
         assert record is not None
-        ran = [task for task in np.argsort(record.ended).tolist() if record.dispatch[task] >= 0]
-        for task in ran:
-            number = task % len(self._machine.kernels)
+        ended = execution.events[execution.events["kind"] == FINISH]
+        for number, job in zip(ended["task"].tolist(), ended["job"].tolist(), strict=True):
+            task = job * tasks + number
             kind = self._kind_of[record.worker[task]]
             execution.service_ns.append((number, NO_PROGRAM, int(record.ended[task] - record.began[task])))
             execution.planned_ns.append(int(self._durations[number, kind]))

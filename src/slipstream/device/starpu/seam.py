@@ -8,7 +8,7 @@ from typing import Any
 from slipstream.device.lane import DeviceLane
 from slipstream.device.starpu.library import LaneFunctions
 from slipstream.families.taskgraph.build import compiled_scenario
-from slipstream.families.taskgraph.engine.lane import running_task
+from slipstream.families.taskgraph.kernel.tasks import running_task
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
 from slipstream.jit.funcptr import bound_address, callback_address
 from slipstream.policies.base import CompiledEpisodes, Policy

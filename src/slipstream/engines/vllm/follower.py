@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -53,11 +53,13 @@ class Follower:
         """Requests that have no token yet."""
         self._origin = time.time_ns()
         self._ended = 0
-        self._began: list[tuple[int, int, int]] = []
-        """Tokens, sequences and used blocks of the steps in flight."""
-        self._last_end = 0
+        self._began: list[tuple[int, int, int, int]] = []
+        """Tokens, sequences, used blocks and begin of the steps in flight."""
+        self._last_end = self._last_arrival = 0
         self._scheduled: dict[str, int] = {}
         """Tokens of each request in the step that is being scheduled."""
+        self._found: list[int] = []
+        """Requests that have blocks in the cache."""
         self.moment = Moment(0, 0, engine.token_budget, self.watermark_blocks, engine.token_budget, 0, 0, 0)
 
     @property
@@ -89,9 +91,12 @@ class Follower:
         return time.time_ns() - self._origin
 
     def _arrival(self, seconds: float) -> int:
-        """Return the time of an arrival that was at `seconds` since 1970."""
+        """Return the time of an arrival that was at `seconds` since 1970, not before the one before it."""
         now = self.now
-        return now if self.settings.step_ms is not None else min(max(0, int(seconds * 1e9) - self._origin), now)
+        if self.settings.step_ms is None:
+            now = min(max(self._last_arrival, int(seconds * 1e9) - self._origin), now)
+        self._last_arrival = now
+        return now
 
     # Requests
 
@@ -135,9 +140,9 @@ class Follower:
             self.lane.requests["known"][number] = known
         if name in self._untold:
             self._untold.discard(name)
-            self.lane.requests["first"][number] = self.now
+            self.lane.requests["first"][number] = self.moment.now
         if self.recorder is not None:
-            self.recorder.token(number, self.now, count)
+            self.recorder.token(number, self.moment.now, count)
 
     def preempt(self, name: str, known: int) -> None:
         """Note that a request is preempted, before it joins the queue."""
@@ -148,7 +153,7 @@ class Follower:
         self.moment.tokens_left += tokens
         self.moment.sequences -= tokens > 0
         if self.recorder is not None:
-            self.recorder.preempt(number, self.now)
+            self.recorder.preempt(number, self.moment.now)
 
     def leave(self, name: str) -> None:
         """Note that a request has left for good."""
@@ -157,7 +162,7 @@ class Follower:
         del self._groups[name]
         self._untold.discard(name)
         if self.recorder is not None:
-            self.recorder.leave(number, self.now)
+            self.recorder.leave(number, self.moment.now)
 
     # Steps
 
@@ -183,30 +188,37 @@ class Follower:
     def begin_step(self, tokens: int, sequences: int, used_blocks: int) -> None:
         """Note that a step with `tokens` begins, if there are any."""
         if tokens:
-            self._began.append((tokens, sequences, used_blocks))
+            self._began.append((tokens, sequences, used_blocks, self.moment.now))
+            if self.settings.step_ms is not None:
+                self.moment.last_step = round(self.settings.step_ms * 1e6)
 
     def end_step(self, tokens: int) -> None:
         """Note that the oldest step, which has `tokens`, has ended, before its tokens come out."""
         if not tokens:
             return
         self._ended += 1
+        began = self._began[0][3]
         self.counters.steps += 1
         self.counters.tokens += tokens
-        now = self.now
-        self.moment.last_step, self._last_end = max(1, now - self._last_end), now
+        now = self.moment.now = self.now
+        self.moment.last_step, self._last_end = max(1, now - max(self._last_end, began)), now
 
     def end_tokens(self, tokens: int) -> None:
         """Note that all tokens of the step that has ended have come out."""
         if tokens:
             of_step = self._began.pop(0)
             if self.recorder is not None:
-                self.recorder.step(self.now, of_step[2], *of_step[:2])
+                self.recorder.step(self.moment.now, of_step[2], *of_step[:2])
 
     # Decisions
 
-    def found(self, place: int, name: str, blocks: int, free: int) -> None:
-        """Note how many blocks of a waiting request are in the cache, and how many of these nobody uses."""
-        self.lane.found[self._numbers[name]] = blocks, free
+    def found(self, blocks: Mapping[str, tuple[int, int]]) -> None:
+        """Note how many blocks of waiting requests are in the cache, and how many of these no request uses."""
+        for number in self._found:
+            self.lane.found[number] = 0
+        self._found = [self._numbers[name] for name in blocks]
+        for number, counts in zip(self._found, blocks.values(), strict=True):
+            self.lane.found[number] = counts
 
     def choose_request(self, free_blocks: int, running: int, batch: Sequence[tuple[str, int]], began: int) -> int:
         """Return the place in the queue of the request to admit next, -1 if none is; the question came at `began`."""
@@ -256,7 +268,7 @@ class Follower:
                 {Path(self.settings.statistics): (json.dumps(summary, indent=2) + "\n").encode()}, overwrite=True
             )
         if self.recorder is not None and self.settings.log is not None:
-            self.recorder.leave_all(self.now)
+            self.recorder.leave_all(self.moment.now)
             scenario, events = self.recorder.result(self.scenario, self.engine)
             about = {
                 "version": __version__,

@@ -7,10 +7,13 @@ policy when vLLM looks for the next request to admit, so each admission is decid
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 import vllm
+from vllm.v1.core.kv_cache_utils import make_block_hash_with_group_id
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.request_queue import FCFSRequestQueue, SchedulingPolicy
 from vllm.v1.core.sched.scheduler import Scheduler
@@ -33,7 +36,9 @@ class PolicyQueue(FCFSRequestQueue):
 
     scheduler: PolicyScheduling
     chosen: int | None = None
-    """Place of the request that is next, None while nobody has asked."""
+    """Place of the request that is next, None until it is asked for."""
+    keys: deque[list[Any]]
+    """Keys in the prefix cache of the blocks of each request that may be found there."""
 
     def peek_request(self) -> Any:
         if self.chosen is None:
@@ -44,18 +49,20 @@ class PolicyQueue(FCFSRequestQueue):
         place = self.chosen or 0
         self.chosen = None
         request = self[place]
-        del self[place]
+        del self[place], self.keys[place]
         follower = self.scheduler.follower
         follower.guarded(follower.dequeue, place)
         return request
 
     def add_request(self, request: Any) -> None:
         super().add_request(request)
+        self.keys.append(self.scheduler.keys_of(request))
         follower = self.scheduler.follower
         follower.guarded(follower.enqueue, request.request_id, front=False)
 
     def prepend_request(self, request: Any) -> None:
         super().prepend_request(request)
+        self.keys.appendleft(self.scheduler.keys_of(request))
         self.chosen = None
         follower = self.scheduler.follower
         follower.guarded(follower.enqueue, request.request_id, front=True)
@@ -69,6 +76,7 @@ class PolicyQueue(FCFSRequestQueue):
 
     def remove_requests(self, requests: Iterable[Any]) -> None:
         super().remove_requests(requests)
+        self.keys = deque(self.scheduler.keys_of(request) for request in self)
         self.chosen = None
         follower = self.scheduler.follower
         follower.guarded(follower.requeue, [request.request_id for request in self])
@@ -89,10 +97,14 @@ class PolicyScheduling:
             other = "SyncPolicyScheduler" if self.steps_in_flight == 2 else "PolicyScheduler"
             raise InputError(f"scheduler_cls does not fit async_scheduling: expected slipstream.engines.vllm.{other}")
         self.follower = Follower(read_settings(self.vllm_config.additional_config), self._engine())
+        if self.follower.lane.reads_cache and (
+            len(self.kv_cache_config.kv_cache_groups) > 1 or self.hash_block_size != self.block_size
+        ):
+            raise InputError(f"policy '{self.follower.lane.policy.name}' reads the prefix cache: expected one KV group")
         if self.follower.decides_evict and self.policy != SchedulingPolicy.PRIORITY:
             raise InputError("the scenario decides 'evict': expected vLLM's scheduling_policy 'priority'")
         self.waiting = PolicyQueue()
-        self.waiting.scheduler = self
+        self.waiting.scheduler, self.waiting.keys = self, deque()
         self._allocate_slots = self.kv_cache_manager.allocate_slots
         self.kv_cache_manager.allocate_slots = self._allocate
         self._usual_level = self.max_num_scheduled_tokens, self.kv_cache_manager.watermark_blocks
@@ -208,7 +220,7 @@ class PolicyScheduling:
         return [(request.request_id, request.num_tokens) for request in self.running]
 
     def _allocate(self, request: Any, num_new_tokens: int, *arguments: Any, **named: Any) -> Any:
-        """Allocate blocks as vLLM does; note the tokens, and let the policy choose whom a lack of them preempts."""
+        """Allocate blocks as vLLM does; note the tokens, and let the policy choose a victim where there are too few."""
         runs = request.status == RequestStatus.RUNNING
         if self._admits_nothing and not runs:
             return None
@@ -233,17 +245,28 @@ class PolicyScheduling:
     def _choose_request(self) -> int:
         began = time.perf_counter_ns()
         if self.follower.lane.reads_cache:
-            for place, request in enumerate(self.waiting):
-                self.follower.found(place, request.request_id, *self._found(request))
+            self._look_up()
         return self.follower.choose_request(self._free_block_count, len(self.running), self._batch(), began)
 
-    def _found(self, request: Any) -> tuple[int, int]:
-        """Return how many blocks of a waiting request are in the cache, and how many of these nobody uses."""
-        manager = self.kv_cache_manager
-        if not request.block_hashes or not manager.prefix_cache_lookup_enabled(request):
-            return 0, 0
-        blocks = manager.coordinator.find_longest_cache_hit(request.block_hashes, request.num_tokens - 1)[0][0]
-        return len(blocks), sum(block.ref_cnt == 0 for block in blocks)
+    def keys_of(self, request: Any) -> list[Any]:
+        """Return the keys of the blocks of a request that the prefix cache may have, empty if the policy reads none."""
+        if not self.follower.lane.reads_cache or not self.kv_cache_manager.prefix_cache_lookup_enabled(request):
+            return []
+        most = (request.num_tokens - 1) // self.block_size
+        return [make_block_hash_with_group_id(one, 0) for one in request.block_hashes[:most]]
+
+    def _look_up(self) -> None:
+        """Note how many blocks of each waiting request are in the cache, and how many of these no request uses."""
+        block_of, found = self.kv_cache_manager.block_pool.cached_block_hash_to_block.get_one_block, {}
+        for place, keys in zip(range(self.follower.lane.most_read), self.waiting.keys, strict=False):
+            if not keys or block_of(keys[0]) is None:
+                continue
+            request = self.waiting[place]
+            if request.num_preemptions:  # a token that was under way may have filled a block
+                keys = self.keys_of(request)
+            blocks = list(takewhile(_is_block, map(block_of, keys)))
+            found[request.request_id] = len(blocks), sum(block.ref_cnt == 0 for block in blocks)
+        self.follower.found(found)
 
     def _choose_victim(self) -> None:
         began = time.perf_counter_ns()
@@ -252,6 +275,10 @@ class PolicyScheduling:
         if place >= 0:
             request = self.running[place]
             self._victim, request.priority = (request, request.priority), PRIORITY_OF_VICTIM
+
+
+def _is_block(block: Any) -> bool:
+    return block is not None
 
 
 def _has_prompt_left(request: Any) -> bool:

@@ -7,7 +7,6 @@ import numpy as np
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.metrics import (
     Jobs,
-    Spans,
     busy_gpus,
     end_of,
     finish_time_fairness,
@@ -16,11 +15,11 @@ from slipstream.families.cluster.metrics import (
     jobs_of,
     pieces_of,
     power_w,
-    spans_of,
     step_function,
 )
 from slipstream.families.cluster.scenario import ClusterScenario
 from slipstream.families.shared.charts import Chart, Line, Picture, distribution
+from slipstream.families.shared.runs import Spans, spans_of
 from slipstream.files.wording import natural_key
 from slipstream.sim.eventlog import ARRIVAL, PREEMPT, START
 

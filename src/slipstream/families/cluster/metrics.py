@@ -9,6 +9,7 @@ import numpy as np
 from slipstream.families.cluster.build import beginning, compiled_scenario, idle_milliwatts, level_milliwatts
 from slipstream.families.cluster.kernel.state import BOUND_S
 from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.shared.runs import Spans, spans_of
 from slipstream.families.shared.schema import nanoseconds_of
 from slipstream.sim.eventlog import ARRIVAL, FINISH, PREEMPT, START, TAKE
 
@@ -49,31 +50,9 @@ class Jobs:
         return np.asarray(np.maximum(1.0, self.completion_s / np.maximum(self.run / 1e9, BOUND_S)))
 
 
-@dataclass(frozen=True)
-class Spans:
-    """Intervals in which jobs ran without interruption; times in ns."""
-
-    job: np.ndarray
-    gpus: np.ndarray
-    level: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-
-
 def end_of(events: np.ndarray) -> int:
     """Return the time at which the episode ended."""
     return int(events["time"][-1]) if len(events) else 0
-
-
-def spans_of(events: np.ndarray) -> Spans:
-    """Return the intervals in which jobs ran, by start."""
-    starts = events[events["kind"] == START]
-    stops = events[np.isin(events["kind"], (FINISH, PREEMPT))]
-    # A job's n-th start and its n-th stop belong together: the sorts are stable.
-    begun, ended = np.argsort(starts["job"], kind="stable"), np.argsort(stops["job"], kind="stable")
-    end = np.empty(len(starts), np.int64)
-    end[begun] = stops["time"][ended]
-    return Spans(starts["job"], starts["task"], starts["variant"], starts["time"].astype(np.int64), end)
 
 
 def jobs_of(scenario: ClusterScenario, events: np.ndarray) -> Jobs:
@@ -158,7 +137,7 @@ def _added_milliwatts(scenario: ClusterScenario, events: np.ndarray, spans: Span
     """Return the power that the job of each span adds."""
     table = level_milliwatts(scenario)
     if scenario.placement == "flat":
-        return np.asarray(spans.gpus * table[0, spans.level])
+        return np.asarray(spans.gpus * table[0, spans.variant])
     kinds = compiled_scenario(scenario).spec["nodes"]["kind"]
     takes = np.flatnonzero(events["kind"] == TAKE)
     # In the log the pieces of an allocation follow its start.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 
 from slipstream.families.cluster.build import compiled_scenario
 from slipstream.families.cluster.labels import run_labels
-from slipstream.families.cluster.metrics import end_of, jobs_of, spans_of
+from slipstream.families.cluster.metrics import end_of, jobs_of
 from slipstream.families.cluster.scenario import ClusterScenario
+from slipstream.families.shared.runs import gpus_of_spans, spans_of, waits_of
 from slipstream.families.shared.timeline import NO_DEADLINE, ON_TIME, OPEN, Timeline
 from slipstream.files.wording import natural_key
-from slipstream.sim.eventlog import FINISH, PREEMPT, START, TAKE
 
 
 def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
@@ -23,10 +21,12 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
     users = sorted(workload.users, key=natural_key)  # the workload's own order is part of digests
     position = {user: index for index, user in enumerate(users)}
     place_of = np.array([position[user] for user in workload.users], np.int64)
-    span, gpu = gpus_of_spans(scenario, events)
+    flat = scenario.placement == "flat"
+    sizes = [scenario.gpus] if flat else compiled_scenario(scenario).spec["nodes"]["gpus"].astype(int).tolist()
+    span, gpu = gpus_of_spans(sizes, events, flat)
     # Pictures begin with the episode.
     submit = np.maximum(0, jobs.submit)
-    wait_job, wait_start, wait_end = _waits(submit, spans.job, spans.start, spans.end, jobs.finish)
+    wait_job, wait_start, wait_end = waits_of(submit, spans)
     return Timeline(
         tasks=tuple(users),
         variants=names.variants[:1] * len(users),
@@ -43,49 +43,8 @@ def timeline(scenario: ClusterScenario, events: np.ndarray) -> Timeline:
         wait_end=wait_end,
         slice_job=spans.job[span],
         slice_resource=gpu,
-        slice_variant=spans.level[span],
+        slice_variant=spans.variant[span],
         slice_start=spans.start[span],
         slice_end=spans.end[span],
         nouns=names.nouns,
     )
-
-
-def _waits(
-    submit: np.ndarray, job: np.ndarray, start: np.ndarray, end: np.ndarray, finish: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return when jobs waited: before each start, since the submission or the interruption before it."""
-    order = np.lexsort((start, job))
-    job, start, end = job[order], start[order], end[order]
-    again = np.concatenate(([False], job[1:] == job[:-1]))
-    since = np.where(again, np.concatenate(([0], end[:-1])), submit[job])
-    return job, since, start
-
-
-def gpus_of_spans(scenario: ClusterScenario, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of a span and a GPU, by start: a job gets the free GPUs with the lowest numbers of each node.
-
-    The machine counts the GPUs of nodes, or of the whole cluster, without numbering them; rendering needs numbers.
-    """
-    sizes = compiled_scenario(scenario).spec["nodes"]["gpus"].astype(int).tolist()
-    groups = [scenario.gpus] if scenario.placement == "flat" else sizes
-    firsts = np.concatenate(([0], np.cumsum(groups))).tolist()
-    free = [list(range(firsts[group], firsts[group + 1])) for group in range(len(groups))]
-    held: dict[int, list[tuple[int, int]]] = {}
-    spans: list[int] = []
-    gpus: list[int] = []
-    span = -1
-    columns = (events[name].tolist() for name in ("kind", "job", "task", "resource"))
-    for kind, job, count, resource in zip(*columns, strict=True):
-        if kind == START:
-            span += 1
-            held[job] = []
-        if kind == TAKE or (kind == START and scenario.placement == "flat"):
-            group = 0 if scenario.placement == "flat" else resource
-            taken = [heapq.heappop(free[group]) for _ in range(count)]
-            held[job] += [(group, gpu) for gpu in taken]
-            spans += [span] * count
-            gpus += taken
-        elif kind in (FINISH, PREEMPT):
-            for group, gpu in held.pop(job):
-                heapq.heappush(free[group], gpu)
-    return np.array(spans, np.int64), np.array(gpus, np.int64)

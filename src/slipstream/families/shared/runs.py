@@ -1,7 +1,8 @@
-"""Jobs and their runs from an event log, for families in whose logs a job runs on one resource at a time."""
+"""Jobs and their runs from event logs in which a job runs on one resource at a time, or holds several GPUs at once."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from slipstream.errors import InvariantError
 from slipstream.families.shared import invariants
 from slipstream.families.shared.labels import RunLabels
 from slipstream.families.shared.timeline import DROPPED, FAILED, LATE, NO_DEADLINE, ON_TIME, OPEN, OVERDUE, Timeline
-from slipstream.sim.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START
+from slipstream.sim.eventlog import ARRIVAL, DROP, END, EXPIRE, FAIL, FINISH, PREEMPT, REJECT, START, TAKE
 
 
 @dataclass(frozen=True)
@@ -178,3 +179,66 @@ def check(labels: RunLabels, events: np.ndarray, queue_limit: int | None = None)
         raise InvariantError(
             f"task {events['task'].max()}: expected numbers below {len(labels.tasks)}, as in the scenario"
         )
+
+
+# Jobs that hold several GPUs, in logs that count the GPUs of a job without numbering them
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Intervals in which jobs ran without interruption; times in ns."""
+
+    job: np.ndarray
+    gpus: np.ndarray
+    variant: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+
+def spans_of(events: np.ndarray) -> Spans:
+    """Return the intervals in which jobs ran, by start."""
+    starts = events[events["kind"] == START]
+    stops = events[np.isin(events["kind"], (FINISH, PREEMPT))]
+    # A job's n-th start and its n-th stop belong together: the sorts are stable.
+    begun, ended = np.argsort(starts["job"], kind="stable"), np.argsort(stops["job"], kind="stable")
+    end = np.empty(len(starts), np.int64)
+    end[begun] = stops["time"][ended]
+    return Spans(starts["job"], starts["task"], starts["variant"], starts["time"].astype(np.int64), end)
+
+
+def waits_of(submit: np.ndarray, spans: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return job, begin and end of all waits: before each start, since the submission or the interruption before it."""
+    order = np.lexsort((spans.start, spans.job))
+    job, start, end = spans.job[order], spans.start[order], spans.end[order]
+    again = np.concatenate(([False], job[1:] == job[:-1]))
+    since = np.where(again, np.concatenate(([0], end[:-1])), submit[job])
+    return job, since, start
+
+
+def gpus_of_spans(sizes: Sequence[int], events: np.ndarray, flat: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of a span and a GPU, by start: a job gets the free GPUs with the lowest numbers of each group.
+
+    `sizes` are the GPUs of each node or kind; `flat` says that starts take GPUs of the only one, without take rows. The
+    machine counts GPUs without numbering them; rendering needs numbers.
+    """
+    firsts = np.concatenate(([0], np.cumsum(sizes))).tolist()
+    free = [list(range(firsts[group], firsts[group + 1])) for group in range(len(sizes))]
+    held: dict[int, list[tuple[int, int]]] = {}
+    spans: list[int] = []
+    gpus: list[int] = []
+    span = -1
+    columns = (events[name].tolist() for name in ("kind", "job", "task", "resource"))
+    for kind, job, count, resource in zip(*columns, strict=True):
+        if kind == START:
+            span += 1
+            held[job] = []
+        if kind == TAKE or (kind == START and flat):
+            group = 0 if flat else resource
+            taken = [heapq.heappop(free[group]) for _ in range(count)]
+            held[job] += [(group, gpu) for gpu in taken]
+            spans += [span] * count
+            gpus += taken
+        elif kind in (FINISH, PREEMPT):
+            for group, gpu in held.pop(job):
+                heapq.heappush(free[group], gpu)
+    return np.array(spans, np.int64), np.array(gpus, np.int64)

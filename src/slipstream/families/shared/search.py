@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -56,6 +57,26 @@ def heuristic_bounds(
         return OptimumBounds(best, max(most, best), bool(best >= most), source, method, perf_counter() - began)
 
     return optimum_bounds
+
+
+def least_flow(arrival: np.ndarray, work: np.ndarray) -> float:
+    """Return the least total time between arrival and end on one server: shortest remaining work first."""
+    left: list[float] = []
+    now = total = 0.0
+    for index, begin in enumerate(arrival.tolist()):
+        now = max(now, float(begin)) if not left else now
+        heapq.heappush(left, float(work[index]))
+        until = float(arrival[index + 1]) if index + 1 < len(arrival) else np.inf
+        while left and now + left[0] <= until:
+            step = heapq.heappop(left)
+            total += (len(left) + 1) * step
+            now += step
+        if left and until < np.inf:
+            step = max(0.0, until - now)
+            total += len(left) * step
+            left[0] -= step
+            now = until
+    return total
 
 
 def search(simulator: Simulator, seed: int, split: str, best: float, deadline: float) -> SearchResult:

@@ -125,7 +125,7 @@ def distil(
         "algorithm": "distillation",
         "network": settings.network.to_card(),
     }
-    save_policy(out, family.name, network.operations(), network.arrays(), card)
+    save_policy(out, family.name, network.operations(), network.arrays(), card, network.guides)
 
 
 def _measure(network: Scorer, teacher_pools: Sequence[_TeacherPool], settings: TrainSettings) -> None:

@@ -63,7 +63,8 @@ class Oracle:
         actions = np.zeros((1, lane.candidates), np.int64)
         logits = np.full(actions.shape, -np.inf)
         network = make_network(layout, self.learner.weights)
-        observe_states(lane.spec, lane.state, lane.buffer, network, make_rollout(rollout.arrays), actions, logits)
+        structs = (lane.spec, lane.state, lane.buffer, network)
+        observe_states(*structs, make_rollout(rollout.arrays), lane.raw, actions, logits)
         count = int(rollout.count[0, 0])
         return rollout.choices().picked(np.zeros(1, np.int64)), actions[0, :count], logits[0, :count]
 

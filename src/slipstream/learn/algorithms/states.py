@@ -125,7 +125,8 @@ class CandidateReturns:
         actions = np.zeros((group.count, group.candidates), np.int64)
         logits = np.full(actions.shape, -np.inf)
         network = make_network(self.layout, self.weights)
-        observe_states(group.spec, group.state, group.buffer, network, make_rollout(rollout.arrays), actions, logits)
+        structs = (group.spec, group.state, group.buffer, network)
+        observe_states(*structs, make_rollout(rollout.arrays), group.raw, actions, logits)
         # A choice with one candidate has no advantage to learn from.
         rollout.length[rollout.count[:, 0] < 2] = 0
         asked = np.flatnonzero(rollout.length)
@@ -155,7 +156,7 @@ class CandidateReturns:
             copies.set_parameter(base)
             end = (actions[part], self.horizon * group.timescale, returns[part])
             if self.by_network:
-                branch_by_network(copies.spec, copies.state, copies.buffer, network, *end)
+                branch_by_network(copies.spec, copies.state, copies.buffer, network, copies.raw, *end)
             else:
                 branch(copies.spec, copies.state, copies.raw, base.form, base.address, *end)
         return returns

@@ -12,12 +12,12 @@ from slipstream.sim.kernel.lanes import ASKING, advance, choose
 
 
 @entry
-def observe_states(spec, state, buffer, network, rollout, actions, logits):
+def observe_states(spec, state, buffer, network, rollout, raw, actions, logits):
     """Store the observation of every lane at a decision as its first step; write its legal rows and their logits."""
     for lane in range(actions.shape[0]):
         rollout.length[lane] = 0
         if state.lanes[lane].status == ASKING:
-            count = load_choice(spec, state, lane, buffer, 0, network, 0)
+            count = load_choice(spec, state, lane, buffer, 0, network, 0, raw)
             infer(network, 1)
             store_observation(network, 0, rollout, lane, 0)
             rollout.length[lane] = 1
@@ -44,7 +44,7 @@ def branch(spec, state, raw, form, address, actions, horizon, returns):
 
 
 @entry
-def branch_by_network(spec, state, buffer, network, actions, horizon, returns):
+def branch_by_network(spec, state, buffer, network, raw, actions, horizon, returns):
     """Take the action of every lane, then the network's best candidates; write the sum of rewards, as `branch` does.
 
     The lanes advance together, in batches of the network's capacity.
@@ -61,7 +61,7 @@ def branch_by_network(spec, state, buffer, network, actions, horizon, returns):
         while position < active:
             loaded = 0
             while position + loaded < active and loaded < buffer.legal.shape[0]:
-                if load_choice(spec, state, lanes[position + loaded], buffer, loaded, network, loaded) == 0:
+                if load_choice(spec, state, lanes[position + loaded], buffer, loaded, network, loaded, raw) == 0:
                     break
                 loaded += 1
             infer(network, loaded)

@@ -243,11 +243,11 @@ def take_candidate(spec, state, lane, buffer, choice, rollout, step, raw, judgin
 
 
 @algebra
-def bootstrap(spec, state, lane, buffer, network, rollout, step):
+def bootstrap(spec, state, lane, buffer, network, rollout, step, raw):
     """Store the value of a lane's observation after a step."""
     # A truncated episode may list no candidates; the value before the step then stands for the next one.
     rollout.next_value[lane, step] = rollout.value[lane, step]
-    if load_choice(spec, state, lane, buffer, buffer.legal.shape[0] - 1, network, 0) > 0:
+    if load_choice(spec, state, lane, buffer, buffer.legal.shape[0] - 1, network, 0, raw) > 0:
         infer(network, 1)
         rollout.next_value[lane, step] = network.registers[network.ports[3]]
 
@@ -274,7 +274,7 @@ def collect(
             while lane < lanes and loaded < capacity:
                 over = until_end and step > 0 and state.lanes[lane].status != ASKING
                 if rollout.length[lane] == step and not over and reset_until_decision(spec, state, lane):
-                    if load_choice(spec, state, lane, buffer, loaded, network, loaded) == 0:
+                    if load_choice(spec, state, lane, buffer, loaded, network, loaded, raw) == 0:
                         break
                     batch[loaded] = lane
                     loaded += 1
@@ -302,7 +302,7 @@ def collect(
                 )
             for choice in range(loaded):
                 if take_candidate(spec, state, batch[choice], buffer, choice, rollout, step, raw, judging):
-                    bootstrap(spec, state, batch[choice], buffer, network, rollout, step)
+                    bootstrap(spec, state, batch[choice], buffer, network, rollout, step, raw)
 
 
 @entry

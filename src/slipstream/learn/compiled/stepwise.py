@@ -20,13 +20,13 @@ from slipstream.sim.kernel.rng import stream_key
 
 
 @entry
-def observe_lanes(spec, state, buffer, network, rollout, legal, waiting, step, until_end):
+def observe_lanes(spec, state, buffer, network, rollout, raw, legal, waiting, step, until_end):
     """Store the observation of every lane that plays `step`, mark it in `waiting`, and write its legal rows."""
     for lane in range(waiting.shape[0]):
         waiting[lane] = 0
         over = until_end and step > 0 and state.lanes[lane].status != ASKING
         if rollout.length[lane] == step and not over and reset_until_decision(spec, state, lane):
-            count = load_choice(spec, state, lane, buffer, 0, network, 0)
+            count = load_choice(spec, state, lane, buffer, 0, network, 0, raw)
             store_observation(network, 0, rollout, lane, step)
             legal[lane, :count] = buffer.legal[0, :count]
             waiting[lane] = 1
@@ -74,7 +74,7 @@ def take_candidates(
         )
         if take_candidate(spec, state, lane, buffer, 0, rollout, step, raw, judging):
             rollout.next_value[lane, step] = rollout.value[lane, step]
-            if load_choice(spec, state, lane, buffer, 0, network, 0) > 0:
+            if load_choice(spec, state, lane, buffer, 0, network, 0, raw) > 0:
                 store_observation(network, 0, after, lane, 0)
                 after.length[lane] = 1
         first += count

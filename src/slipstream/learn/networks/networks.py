@@ -41,6 +41,9 @@ class NetworkSettings:
     """Inputs of the network: `rows`, the candidates alone, or `decima`, also the graph of the work, where it is one."""
     node_width: int = 16
     """Width of the vectors of nodes, jobs and the whole graph (`decima`)."""
+    heuristics: str = ""
+    """Heuristics, with commas between them, whose choices are inputs (`rows`): a column for each, 1 in the row that it
+    would take. The network then learns where to choose otherwise."""
     module: str | None = None
     """Network of your own, as `FILE.py:CLASS` or `package.module:CLASS`, in place of these; its code is run."""
 
@@ -52,6 +55,8 @@ class NetworkSettings:
                 )
         if self.logarithms and self.kind != "rows":
             raise InputError("training: network.logarithms is true: expected network.kind=rows")
+        if self.heuristics and (self.kind != "rows" or self.module is not None):
+            raise InputError("training: network.heuristics is set: expected network.kind=rows and no network.module")
         if self.kind not in ("rows", "decima"):
             raise InputError(f"training: network.kind is '{self.kind}': expected 'rows' or 'decima'")
         if self.module is not None and self.kind != "rows":
@@ -91,6 +96,8 @@ class Scorer(nn.Module, ABC):
     global_shift: Tensor
     value_scale: Tensor
     value_shift: Tensor
+    heuristics: tuple[str, tuple[str, ...]] | tuple[()] = ()
+    """Family and names of the heuristics whose choices are the last columns of the rows; nothing without any."""
 
     def __init__(self, columns: int, global_columns: int, settings: NetworkSettings | None) -> None:
         super().__init__()
@@ -150,6 +157,11 @@ class Scorer(nn.Module, ABC):
     def reads_graph(self) -> bool:
         """Whether the network reads the graph of a choice."""
         return reads_graph(self.operations())
+
+    @property
+    def guides(self) -> tuple[str, ...]:
+        """Names of the heuristics whose choices it reads."""
+        return self.heuristics[1] if self.heuristics else ()
 
     def tensors(self) -> dict[str, Tensor]:
         """Return parameters and measured scales, which the operations read, by name."""

@@ -24,11 +24,11 @@ def scale_inputs(
 
     Sums over a graph are scaled by the mean number of nodes per job, and of jobs per choice.
     """
-    _set_scale(network.row_scale, network.row_shift, seen.rows, family.candidate_features.observed.names, hidden)
+    rows = [*family.candidate_features.observed.names, *network.guides]
+    _set_scale(network.row_scale, network.row_shift, seen.rows, rows, hidden)
     names = family.global_features.observed.names
     _set_scale(network.global_scale, network.global_shift, global_rows, names, hidden)
     if network.settings.logarithms:
-        rows = family.candidate_features.observed.names
         for kind, values, columns in (("row", seen.rows, rows), ("global", global_rows, names)):
             logs = _set_resolution(network.get_buffer(f"{kind}_resolution"), values)
             scale, shift = network.get_buffer(f"{kind}_log_scale"), network.get_buffer(f"{kind}_log_shift")

@@ -88,7 +88,7 @@ class Learner:
             own = network.settings.node_width
             nodes = max(graph_capacity.nodes, SERIAL_PRODUCT // (own * max(own, graph_capacity.columns)))
             graph = GraphCapacity(graph_capacity.columns, nodes, max(graph_capacity.edges, 2 * nodes))
-        return lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK, graph)
+        return lay_out(network.operations(), shapes, widths, candidates, CHOICES_PER_BLOCK, graph, network.heuristics)
 
     def _make_structs(self) -> None:
         self._structs = [

@@ -133,7 +133,7 @@ class _GroupPlayer:
 
     def observe(self, step: int) -> None:
         """Store the observations of the lanes that play a step."""
-        observe_lanes(*self._structs, self._legal, self._waiting, step, self.plan.until_end)
+        observe_lanes(*self._structs, self.group.raw, self._legal, self._waiting, step, self.plan.until_end)
 
     def take(self, step: int, logits: np.ndarray, values: np.ndarray) -> None:
         """Take a candidate in every lane that plays the step, by packed logits."""

@@ -240,7 +240,7 @@ def load_candidates(network, choice, rows, legal, count, global_row):
     for position in range(count):
         row = legal[position]
         offset = ports[0] + (first + position) * ports[4]
-        for column in range(ports[4]):
+        for column in range(min(ports[4], rows.shape[1])):
             registers[offset + column] = rows[row, column]
     offset = ports[1] + choice * ports[5]
     for column in range(ports[5]):

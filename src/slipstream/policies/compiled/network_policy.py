@@ -13,9 +13,20 @@ from slipstream.families.contract import FAMILIES
 from slipstream.jit.decorators import algebra, code_of, entry
 from slipstream.policies.compiled.graphs import graph_fits, is_graph_network, load_graph
 from slipstream.policies.compiled.inference import best_candidate, infer, load_candidates
-from slipstream.policies.compiled.networks import graph_function, make_network
+from slipstream.policies.compiled.networks import compiled_heuristics, graph_function, guided_function, make_network
+from slipstream.policies.compiled.vectors import ONE, ZERO
 from slipstream.policies.operations import NO_GRAPH, GraphCapacity, Layout, Operation, lay_out, reads_graph
-from slipstream.sim.kernel.lanes import ASKING, LOG_FULL, RULE_ON_ALL, act, list_legal, observe, resume, summarise
+from slipstream.sim.kernel.lanes import (
+    ASKING,
+    LOG_FULL,
+    RULE_ON_ALL,
+    act,
+    choose,
+    list_legal,
+    observe,
+    resume,
+    summarise,
+)
 
 if TYPE_CHECKING:
     from slipstream.sim.simulator import Simulator
@@ -27,11 +38,27 @@ def observe_with_graph(network, spec, state, lane, buffer, slot):
     observe(spec, state, lane, buffer, slot, True)
 
 
+@guided_function
+def load_heuristics(network, spec, state, lane, raw, buffer, slot, choice, count):
+    """Write 1 into the column of each heuristic in the row that it would choose, 0 into the others."""
+    registers, ports = network.registers, network.ports
+    first, columns = ports[0] + network.starts[choice] * ports[4], buffer.rows.shape[2]
+    for number in range(network.forms.shape[0]):
+        row = choose(spec, state, lane, raw, network.forms[number], network.addresses[number])
+        if row == raw.mask.shape[1] - 1:
+            # The last row means the same in both buffers, at different indices.
+            row = buffer.mask.shape[1] - 1
+        for position in range(count):
+            taken = buffer.legal[slot, position] == row
+            registers[first + position * ports[4] + columns + number] = ONE if taken else ZERO
+
+
 @algebra
-def load_choice(spec, state, lane, buffer, slot, network, choice):
+def load_choice(spec, state, lane, buffer, slot, network, choice, raw):
     """Observe the decision of a lane and append its legal candidates to the network's inputs; return their number.
 
-    Returns 0 if the candidates or the graph exceed the capacity left by the choices loaded before.
+    Returns 0 if the candidates or the graph exceed the capacity left by the choices loaded before. `raw` is a buffer
+    for the heuristics whose choices the network reads.
     """
     graph = is_graph_network(network)
     if graph:
@@ -44,17 +71,18 @@ def load_choice(spec, state, lane, buffer, slot, network, choice):
         return 0
     load_graph(network, choice, buffer, slot, count)
     load_candidates(network, choice, buffer.rows[slot], buffer.legal[slot], count, buffer.globals[slot])
+    load_heuristics(network, spec, state, lane, raw, buffer, slot, choice, count)
     return count
 
 
 @entry
-def run_network(spec, state, lane, buffer, network, choices):
+def run_network(spec, state, lane, buffer, network, raw, choices):
     """Play the candidates with the highest logit until the episode ends, the log is full, or `choices` were made."""
     header = state.lanes[lane]
     midway = header.status == LOG_FULL
     while midway or (header.status == ASKING and choices > 0):
         if not midway:
-            load_choice(spec, state, lane, buffer, 0, network, 0)
+            load_choice(spec, state, lane, buffer, 0, network, 0, raw)
             infer(network, 1)
             act(spec, state, lane, np.int64(buffer.legal[0, best_candidate(network, 0)]))
             choices -= 1
@@ -64,9 +92,9 @@ def run_network(spec, state, lane, buffer, network, choices):
 
 
 @entry
-def network_action(spec, state, lane, buffer, network):
+def network_action(spec, state, lane, buffer, network, raw):
     """Return the row of the decision in `lane` that the network gives the highest logit."""
-    load_choice(spec, state, lane, buffer, 0, network, 0)
+    load_choice(spec, state, lane, buffer, 0, network, 0, raw)
     infer(network, 1)
     return np.int64(buffer.legal[0, best_candidate(network, 0)])
 
@@ -99,10 +127,18 @@ class CompiledPolicy:
     """Policy that picks the legal candidate with the highest logit of a network."""
 
     def __init__(
-        self, name: str, family: str, operations: Sequence[Operation], tensors: Mapping[str, np.ndarray]
+        self,
+        name: str,
+        family: str,
+        operations: Sequence[Operation],
+        tensors: Mapping[str, np.ndarray],
+        heuristics: Sequence[str] = (),
     ) -> None:
+        """`heuristics` are those whose choices the network reads, a column of the rows for each."""
         self.name = name
         self.family = family
+        self.heuristics = tuple(heuristics)
+        compiled_heuristics(family, self.heuristics)
         self.operations = tuple(operations)
         self.tensors = {key: np.asarray(value, np.float32) for key, value in tensors.items()}
         self.reads_graph = reads_graph(self.operations)
@@ -118,7 +154,8 @@ class CompiledPolicy:
         shapes = {name: tensor.shape for name, tensor in self.tensors.items()}
         columns = len(FAMILIES[self.family].node_features.observed)
         graph = GraphCapacity(columns, nodes, edges) if self.reads_graph and columns else NO_GRAPH
-        return lay_out(self.operations, shapes, self._widths, capacity, graph=graph)
+        guides = (self.family, self.heuristics) if self.heuristics else ()
+        return lay_out(self.operations, shapes, self._widths, capacity, graph=graph, heuristics=guides)
 
     def _arguments(self, simulator: Simulator) -> tuple[Any, ...]:
         """Return the arguments of the compiled loop."""
@@ -128,7 +165,7 @@ class CompiledPolicy:
             network, buffer = self.network(capacity), simulator.observed
         else:
             network, buffer = self.network(capacity, shape.nodes, shape.edges), simulator.observed_graph
-        return simulator.spec, simulator.state, 0, buffer, network
+        return simulator.spec, simulator.state, 0, buffer, network, simulator.buffer
 
     def entry_point(self, simulator: Simulator) -> tuple[Any, tuple[Any, ...]]:
         """Return the compiled loop and its arguments for the simulator's lane."""
@@ -157,13 +194,22 @@ class CompiledPolicy:
     def shown(
         self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows and globals scaled and clipped as the network sees them, and the indices of the legal rows."""
-        return observed_image(self.family, global_row, rows, mask)
+        """Return rows and globals scaled and clipped as the network sees them, and the indices of the legal rows.
+
+        The choices of the heuristics that it reads are columns of the rows.
+        """
+        shown, summary, legal = observed_image(self.family, global_row, rows, mask)
+        if self.heuristics:
+            chosen = np.zeros((len(shown), len(self.heuristics)), np.float32)
+            for column, heuristic in enumerate(compiled_heuristics(self.family, self.heuristics)):
+                chosen[heuristic.choose(global_row, rows, mask), column] = 1.0
+            shown = np.hstack([shown, chosen])
+        return shown, summary, legal
 
     @property
     def _widths(self) -> tuple[int, int]:
         family = FAMILIES[self.family]
-        return len(family.candidate_features.observed), len(family.global_features.observed)
+        return len(family.candidate_features.observed) + len(self.heuristics), len(family.global_features.observed)
 
     def network(self, capacity: int, nodes: int = 0, edges: int = 0) -> Any:
         """Return the compiled network for choices of up to `capacity` candidates, `nodes` and `edges`."""

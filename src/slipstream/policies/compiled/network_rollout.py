@@ -13,7 +13,9 @@ from slipstream.sim.kernel.snapshot import copy_lane
 
 
 @entry
-def roll_out_network(spec, decided, state, rows, buffer, network, actions, key, first, arrivals, span, peeks, totals):
+def roll_out_network(
+    spec, decided, state, rows, buffer, network, raw, actions, key, first, arrivals, span, peeks, totals
+):
     """Write rewards as `roll_out` does; the network plays on."""
     header = state.lanes[PLAYED]
     for future in range(totals.shape[0]):
@@ -28,7 +30,7 @@ def roll_out_network(spec, decided, state, rows, buffer, network, actions, key, 
                 total += header.reward
                 if header.status != ASKING or header.now >= until:
                     break
-                load_choice(spec, state, PLAYED, buffer, 0, network, 0)
+                load_choice(spec, state, PLAYED, buffer, 0, network, 0, raw)
                 infer(network, 1)
                 action = np.int64(buffer.legal[0, best_candidate(network, 0)])
             totals[future, candidate] = total

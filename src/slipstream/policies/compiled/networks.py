@@ -1,17 +1,19 @@
-"""Networks of operations as structs of compiled code, and functions specialised for networks that read graphs."""
+"""Networks of operations as structs of compiled code, and functions specialised for some kinds of them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numba import types
 
+from slipstream.errors import PolicyError
 from slipstream.jit.decorators import ALGEBRA, COMPILED, overload_inside
 from slipstream.jit.structs import make_struct, struct
 from slipstream.policies import operations as o
+from slipstream.policies.base import Heuristic, find
 from slipstream.policies.operations import Layout
 
 FIELDS = ["code", "ports", "starts", "weights", "registers"]
@@ -30,6 +32,7 @@ GRAPH_FIELDS = [
     "child_starts",
     "child_at",
 ]
+HEURISTIC_FIELDS = ["forms", "addresses"]
 
 
 @struct(*FIELDS)
@@ -50,6 +53,11 @@ class GraphNetworkType(types.StructRef):
     """
 
 
+@struct(*FIELDS, *HEURISTIC_FIELDS)
+class GuidedNetworkType(types.StructRef):
+    """Network that also reads what heuristics choose: calling conventions and addresses of these, int64."""
+
+
 def make_network(layout: Layout, weights: np.ndarray) -> Any:
     """Return a network with its own registers over the caller's `weights`."""
     arrays = {
@@ -59,6 +67,11 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
         "weights": weights,
         "registers": np.zeros(layout.size, np.float32),
     }
+    if layout.heuristics:
+        found = compiled_heuristics(*layout.heuristics)
+        arrays["forms"] = np.array([heuristic.form for heuristic in found], np.int64)
+        arrays["addresses"] = np.array([heuristic.address for heuristic in found], np.int64)
+        return make_struct(GuidedNetworkType, arrays)
     nodes, edges = int(layout.ports[o.MOST_NODES]), int(layout.ports[o.MOST_EDGES])
     if not nodes:
         return make_struct(NetworkType, arrays)
@@ -71,24 +84,49 @@ def make_network(layout: Layout, weights: np.ndarray) -> Any:
     return make_struct(GraphNetworkType, arrays)
 
 
-def graph_function(function: Callable[..., Any]) -> Any:
-    """Compile `function` for networks that read graphs; for other networks it returns False.
+def _function_for(struct_type: type) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a function for networks of `struct_type`; for others it returns False.
 
-    Few networks read graphs, and the code for them takes long to compile.
+    Few networks are of these types, and the code for them takes long to compile.
     """
 
-    @functools.wraps(function)
-    def choose(network: Any, *rest: Any) -> Any:
-        return function(network, *rest) if network.struct_type is GraphNetworkType else False
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def choose(network: Any, *rest: Any) -> Any:
+            return function(network, *rest) if network.struct_type is struct_type else False
 
-    if COMPILED:
+        if COMPILED:
 
-        @overload_inside(choose, ALGEBRA)
-        def pick(network: Any, *rest: Any) -> Any:
-            return function if isinstance(network, GraphNetworkType) else _no_graph
+            @overload_inside(choose, ALGEBRA)
+            def pick(network: Any, *rest: Any) -> Any:
+                return function if isinstance(network, struct_type) else _nothing
 
-    return choose
+        return choose
+
+    return decorate
 
 
-def _no_graph(*_: Any) -> bool:
+graph_function = _function_for(GraphNetworkType)
+"""Compile a function for networks that read graphs; for other networks it returns False."""
+guided_function = _function_for(GuidedNetworkType)
+"""Compile a function for networks that read what heuristics choose; for other networks it returns False."""
+
+
+def _nothing(*_: Any) -> bool:
     return False
+
+
+def compiled_heuristics(family: str, names: Sequence[str]) -> list[Heuristic]:
+    """Return the heuristics of these names, whose choices a network reads.
+
+    Raises:
+        PolicyError: One line: which of them no network can read.
+    """
+    found = []
+    for name in names:
+        one = find(name, family)
+        # A number or a plan would have to be set in the lane, where the policy that plays may have set its own.
+        if not isinstance(one, Heuristic) or one.parameter is not None or one.prepare is not None:
+            raise PolicyError(f"heuristics: '{name}': expected heuristics with neither a number nor a plan")
+        found.append(one)
+    return found

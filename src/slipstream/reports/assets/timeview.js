@@ -3,7 +3,7 @@
 // pointing at a chart describes what lies there. The report and the dashboard have the same controls, by their ids.
 // `look()` returns the colours, `printing()` whether the page is on its way to paper; `moved(view)` is called at every move;
 // an abort `signal` removes all listeners.
-const TIME_UNITS = [["µs", 1e-6, 1e-3], ["ms", 1e-3, 1], ["s", 1, 36000], ["h", 3600, 259200], ["days", 86400, Infinity]];
+const TIME_UNITS = [["µs", 1e-6, 1e-3], ["ms", 1e-3, 1], ["s", 1, 7200], ["h", 3600, 259200], ["days", 86400, Infinity]];
 
 // Returns a window of time in words, as in "0–200 ms of 10 s"; each length in the unit that suits it.
 function windowText(from, to, end, unit) {

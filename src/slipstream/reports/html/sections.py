@@ -78,6 +78,7 @@ def family_charts(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str
                 layout = {**one.figure["layout"], **({"meta": page_figures.OVER_TIME} if one.over_time else {})}
                 pictures[f"chart-{place}-{index}"] = {**one.figure, "layout": layout}
                 parts[first.section].append(chart_of(f"chart-{place}-{index}", "", label))
+            _share_scale([pictures[f"chart-{place}-{index}"] for index in range(len(group))])
         elif len(group) == len(runs):
             lines = [one for one in group if isinstance(one, Chart)]
             scale = [1.0 / run.family.nanoseconds_per_unit if first.over_time else 1.0 for run in runs]
@@ -87,6 +88,14 @@ def family_charts(runs: Sequence[Run], labels: Sequence[str], pictures: dict[str
         section_of(f"section-{number}", title, found, leads.get(title, ""))
         for number, (title, found) in enumerate(parts.items())
     )
+
+
+def _share_scale(figures: Sequence[Figure]) -> None:
+    """Give the heat maps of several runs one colour scale, so that equal colours are equal values."""
+    maps = [trace for figure in figures for trace in figure["data"] if "zmax" in trace]
+    top = max((trace["zmax"] for trace in maps), default=0)
+    for trace in maps:
+        trace["zmax"] = top
 
 
 def tradeoffs(runs: Sequence[Run], pictures: dict[str, Figure]) -> str:

@@ -60,6 +60,8 @@ LOWER_IS_BETTER = (
     "evictions",
     "stall",
     "idle",
+    "restarts",
+    "setup_share",
     "failures",
 )
 

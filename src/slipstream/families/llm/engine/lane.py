@@ -7,7 +7,7 @@ simulated here. Requests have numbers, which are given again after they have lef
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -102,9 +102,19 @@ class EngineLane(Simulator[LlmScenario]):
         self._rows = build.candidate_rows(self.scenario) - 1
         self.levels = [(int(row["budget"]), int(row["headroom"])) for row in build.spec_arrays(self.scenario)["levels"]]
         """Token budget and headroom of each level."""
+        self.most_read = self._rows if self._is_network else capacity
+        """Waiting requests from the head of the queue on that the policy may read."""
         self._step: Callable[[int], int] | None = None
-        if isinstance(self.policy, WholeEpisodes):
+        if isinstance(self.policy, Heuristic):
+            # A heuristic may have a loop of its own, which simulates: only its function is wanted.
+            plain = Heuristic(**{one.name: getattr(self.policy, one.name) for one in fields(Heuristic)})
+            self._step = plain.player(self)
+        elif isinstance(self.policy, WholeEpisodes):
             self._step = self.policy.player(self)
+
+    @property
+    def _is_network(self) -> bool:
+        return isinstance(self.policy, WholeEpisodes) and not isinstance(self.policy, Heuristic)
 
     def _bind(self) -> None:
         from slipstream.families.llm.kernel.mirror import MIRROR
@@ -127,7 +137,7 @@ class EngineLane(Simulator[LlmScenario]):
         raise PolicyError("a lane that follows an engine cannot be copied: expected a Simulator")
 
     def _grow(self) -> None:
-        """Make room for twice as many requests."""
+        """Double the capacity."""
         kept = {name: self.arrays[name].copy() for name in ("requests", "engines", "lanes", "found", "running")}
         queue, capacity = self._waiting[: self.queued].copy(), kept["requests"].shape[1]
         self._build(2 * capacity)

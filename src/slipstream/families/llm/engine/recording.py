@@ -122,7 +122,10 @@ class Recorder:
     def result(self, base: LlmScenario, engine: Engine) -> tuple[LlmScenario, np.ndarray]:
         """Return the requests as a scenario with the rules of `base`, and the event log; requests must have left."""
         zero = self.rows[0][0] if self.rows else 0
-        events = np.array([*self.rows, (self.rows[-1][0] if self.rows else 0, -1, -1, -1, -1, END)], EVENT)
+        last = max((row[0] for row in self.rows), default=0)
+        events = np.array([*self.rows, (last, -1, -1, -1, -1, END)], EVENT)
+        # An arrival is recorded after it happened.
+        events = events[np.argsort(events["time"], kind="stable")]
         events["time"] -= zero
         shared = Counter(piece for one in self.requests for piece in one["hashes"])
         listed = []

@@ -69,7 +69,7 @@ def list_legal(spec, state, lane, buffer, slot, form):
     listed = header.shown
     behind = header.candidates - listed if last > machine.rows else 0
     for index in range(listed + behind):
-        number = state.waiting[lane, header.engine, index]
+        number = state.waiting[lane, header.engine, own.first + index]
         hits = state.found[lane, number, 0]
         if hits > 0:
             row = buffer.rows[slot, index if index < listed else first + index - listed]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstream.families.llm.kernel.blocks import release
+from slipstream.families.llm.kernel.blocks import allocate, release
 from slipstream.families.llm.kernel.state import DONE, LOWEST_PRIORITY, RUNNING, TIME, VIOLATIONS, WAITING
 from slipstream.jit.decorators import inlined, kernel
 from slipstream.sim.eventlog import EVICT, FINISH, PREEMPT, START
@@ -82,11 +82,13 @@ def usual_victim(spec, state, lane, engine):
     own = state.engines[lane, engine]
     victim = own.running - 1
     if spec.machine[0].preempt == LOWEST_PRIORITY:
-        worst = state.requests[lane, state.running[lane, engine, victim]]
+        worst = state.running[lane, engine, victim]
         for place in range(own.running - 2, -1, -1):
-            other = state.requests[lane, state.running[lane, engine, place]]
-            priority, lowest = spec.classes[other.group].priority, spec.classes[worst.group].priority
-            if priority > lowest or (priority == lowest and other.arrival > worst.arrival):
+            other = state.running[lane, engine, place]
+            priority = spec.classes[state.requests[lane, other].group].priority
+            lowest = spec.classes[state.requests[lane, worst].group].priority
+            # Requests are numbered in the order of their arrivals.
+            if priority > lowest or (priority == lowest and other > worst):
                 victim, worst = place, other
     return victim
 
@@ -139,6 +141,9 @@ def finish(spec, state, lane, engine, number):
         while state.running[lane, engine, place] != number:
             place += 1
         record(state, lane, FINISH, request.group, request.number, 0, request.seat)
+        if spec.machine[0].prefix:
+            # It takes no block: its last one may be full now.
+            allocate(spec, state, lane, engine, number, request.computed - request.pending)
         leave_batch(spec, state, lane, engine, place)
     else:
         while state.waiting[lane, engine, own.first + place] != number:

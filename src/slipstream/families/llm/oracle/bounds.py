@@ -8,14 +8,12 @@ shortest remaining work first, with preemption, has the least total time (Schrag
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 
 from slipstream.families.llm.build import compiled_scenario
 from slipstream.families.llm.metrics import RequestTimes, requests_of
 from slipstream.families.llm.scenario import LlmScenario
-from slipstream.families.shared.search import heuristic_bounds
+from slipstream.families.shared.search import heuristic_bounds, least_flow
 from slipstream.sim.simulator import Simulator
 
 
@@ -95,23 +93,3 @@ def shared_tokens(scenario: LlmScenario, requests: RequestTimes, seed: int, spli
     first = int(simulator.header["first"])
     pieces = spec["listed"]["hashes"][first : first + len(requests.prompt)]
     return np.asarray(np.minimum(requests.prompt, pieces * int(machine["hash_tokens"])))
-
-
-def least_flow(arrival: np.ndarray, work: np.ndarray) -> float:
-    """Return the least total time between arrival and end on one server: shortest remaining work first."""
-    left: list[float] = []
-    now = total = 0.0
-    for index, begin in enumerate(arrival.tolist()):
-        now = max(now, float(begin)) if not left else now
-        heapq.heappush(left, float(work[index]))
-        until = float(arrival[index + 1]) if index + 1 < len(arrival) else np.inf
-        while left and now + left[0] <= until:
-            step = heapq.heappop(left)
-            total += (len(left) + 1) * step
-            now += step
-        if left and until < np.inf:
-            step = max(0.0, until - now)
-            total += len(left) * step
-            left[0] -= step
-            now = until
-    return total

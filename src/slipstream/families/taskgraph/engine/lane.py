@@ -10,7 +10,6 @@ from slipstream.families.contract import Processes, Work
 from slipstream.families.taskgraph.build import compiled_scenario
 from slipstream.families.taskgraph.engine.fitting import fitted
 from slipstream.families.taskgraph.scenario import TaskgraphScenario
-from slipstream.jit.decorators import entry
 from slipstream.sim.kernel.reported import ReportedEnds
 
 ATTEMPTS = 4
@@ -43,12 +42,6 @@ class TaskgraphEngineLane(ReportedEnds):
         task = self._tasks[self._holds.item(resource, 0)]
         planned = int(self._processors["planned"][resource])
         return Work(int(task["job"]), int(self._number[int(task["source"])]), 1, planned)
-
-
-@entry
-def running_task(spec, state, lane, processor):
-    """Return the task of a processor, numbered over all jobs; -1 if it is idle."""
-    return np.int64(state.holds[lane, processor, 0]) if state.processors[lane, processor].runs else np.int64(-1)
 
 
 PROCESSES = Processes[TaskgraphScenario](

@@ -22,7 +22,7 @@ from slipstream.families.taskgraph.kernel.state import (
     WAITING,
     WRITE,
 )
-from slipstream.jit.decorators import inlined, kernel
+from slipstream.jit.decorators import entry, inlined, kernel
 from slipstream.sim.eventlog import DONE, FAIL, FINISH, START, TAKE
 from slipstream.sim.kernel.heap import NEVER, schedule
 from slipstream.sim.kernel.lanes import record
@@ -268,3 +268,9 @@ def update_children(spec, state, lane, task):
                 make_ready(state, lane, child)
             elif other.status == HIDDEN and spec.machine[0].visibility == SEE_PARENTS:
                 reveal(spec, state, lane, child)
+
+
+@entry
+def running_task(spec, state, lane, processor):
+    """Return the task that a processor runs, numbered over all jobs; -1 if it is idle."""
+    return np.int64(state.holds[lane, processor, 0]) if state.processors[lane, processor].runs else np.int64(-1)

@@ -1,0 +1,1 @@
+"""Compiled machine of elastic jobs."""

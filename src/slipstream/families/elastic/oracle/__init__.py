@@ -1,0 +1,1 @@
+"""Bounds of the best reward of an episode of elastic jobs."""

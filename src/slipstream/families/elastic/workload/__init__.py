@@ -1,0 +1,1 @@
+"""Sources of elastic jobs: traces, importers, the generator."""
