@@ -368,13 +368,18 @@ def test_internal_links_resolve(page):
 
 
 def resolves(name):
-    """Return whether a dotted name is a module of the package, or an attribute of one."""
+    """Return whether a dotted name is a module of the package, or an attribute of one.
+
+    What a module lists in `__all__` is there, though importing it may need a package that is not installed.
+    """
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
             found = importlib.import_module(".".join(parts[:count]))
         except ModuleNotFoundError:
             continue
+        if parts[count:] and parts[count] in getattr(found, "__all__", ()):
+            return True
         for part in parts[count:]:
             if not hasattr(found, part):
                 return False

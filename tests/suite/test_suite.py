@@ -10,7 +10,7 @@ import pytest
 
 from slipstream.errors import InputError, PolicyError, SuiteError
 from slipstream.families.contract import FAMILIES
-from slipstream.policies import names
+from slipstream.policies.base import applicable
 from slipstream.policies.learned import shipped
 from slipstream.scale.executor import InProcess
 from slipstream.suite import catalogue, load_suite, measure, players_of, results, verify
@@ -71,7 +71,7 @@ def test_seeds_of_training_practice_and_test_lie_apart(suite):
 def test_everything_is_known_of_every_episode(suite):
     for entry in suite.entries:
         reference = entry.reference
-        assert set(reference.rules) >= set(names(entry.family)), entry.id
+        assert set(reference.rules) >= set(applicable(entry.scenario)), entry.id
         for values in (reference.best, reference.bound, *reference.rules.values()):
             assert len(values) == suite.test.episodes
         tolerance = 1e-6 * np.abs(reference.bound) + 1e-9
