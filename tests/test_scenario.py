@@ -17,7 +17,7 @@ from slipstream.errors import InputError, ScenarioError, printable
 from slipstream.families.contract import family_of
 from slipstream.families.edge.scenario import EdgeScenario
 
-FAMILY_NAMES = "'edge', 'dag', 'taskgraph', 'serving', 'cluster', 'llm'"
+FAMILY_NAMES = "'edge', 'dag', 'taskgraph', 'serving', 'cluster', 'llm', 'elastic'"
 ORIGINALS = {"light": "config_lw.json", "medium": "config_mw.json", "heavy": "config_hw.json"}
 LADDERS = {
     "vgg16": ("builtin:vgg", "vgg@xavier-trt"),

@@ -84,7 +84,7 @@ def test_the_list_says_how_far_each_training_came_and_what_each_family_shows_fir
     assert lower >= {"miss_rate", "violation_ratio", "p99_ms", "ratio_to_bound", "moved_mb", "evictions", "idle_share"}
     assert {
         metric["name"] for family in found["families"].values() for metric in family["headline"] if metric["neutral"]
-    } == {"utilisation", "idle_share"}
+    } == {"utilisation", "idle_share", "busy_share"}
     assert not lower & {
         "reward",
         "utilisation",

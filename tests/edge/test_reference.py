@@ -241,14 +241,17 @@ def _check_order_of_release(edge: ReferenceEdge) -> None:
     """Assert that what starts, expires or is dropped is always the oldest waiting job of its task."""
     waiting: dict[int, set[int]] = {number: set() for number in range(len(edge.tasks))}
     interrupted: list[tuple[int, int]] = []
-    taken = -1
-    for _, kind, number, k, _, stream in edge.log:
-        # Jobs that take a stream left their queue before the interrupted ones came back.
-        if kind != Log.EVICT and not (stream == taken and kind in (Log.PREEMPT, Log.START)):
-            for task, job in interrupted:
-                waiting[task].add(job)
-            interrupted.clear()
-            taken = stream if kind == Log.PREEMPT else -1
+    taken, started = (-1, -1), False
+    for time, kind, number, k, _, stream in edge.log:
+        # Jobs that take a stream, at once and together, left their queue before the interrupted ones came back.
+        if kind != Log.EVICT:
+            takes = (time, stream) == taken and (kind == Log.START or (kind == Log.PREEMPT and not started))
+            if not takes:
+                for task, job in interrupted:
+                    waiting[task].add(job)
+                interrupted.clear()
+                taken, started = ((time, stream) if kind == Log.PREEMPT else (-1, -1)), False
+            started = started or kind == Log.START
         if kind == Log.ARRIVAL:
             waiting[number].add(k)
         elif kind == Log.REJECT:

@@ -57,9 +57,9 @@ def check_family_words(family: str, text: str) -> None:
 def check_no_foreign_words(family: str, text: str) -> None:
     """Check that `text` has no word that means nothing in the family, no slip of grammar, no acronym in small letters.
 
-    Names of metrics in small letters with underscores, as in files, are no words.
+    Names of metrics in small letters, as in files, are no words: those with underscores, and those before a number.
     """
-    for acronym in re.findall(rf"(?<![\w.-])(?:{'|'.join(ACRONYMS)})(?![\w.-])", text, re.IGNORECASE):
+    for acronym in re.findall(rf"(?<![\w.-])(?:{'|'.join(ACRONYMS)})(?![\w.-])(?! +\d)", text, re.IGNORECASE):
         assert acronym.isupper(), f"{family}: {acronym}"
     for word in (*(rf"\b(?:{one})\b" for one in WORDS[family].foreign), *WRONG_GRAMMAR):
         found = re.search(f".{{0,40}}{word}.{{0,40}}", text, re.IGNORECASE)

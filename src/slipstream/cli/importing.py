@@ -58,6 +58,8 @@ def _about() -> None:
 
     - llm: arrival_s, prompt and output; client where known
 
+    - elastic: arrival_s; model, work, gpus and weight where known
+
     The edge family also takes `tasklist`, `profile` and `log`; cluster takes `slurm`.
 
     Scenarios name files of these formats directly, without an import:
@@ -71,6 +73,8 @@ def _about() -> None:
     - cluster: swf, philly, helios, openb
 
     - llm: azure, mooncake, servegen, JSON lines
+
+    - elastic: Gavel's traces and throughputs
 
     Example: slipstream import log run.parquet --out same-arrivals.json
     """
