@@ -15,7 +15,9 @@ from slipstream.families.elastic.programs import Columns
 from slipstream.policies.base import Heuristic, find
 from slipstream.scenario import load
 from slipstream.sim.eventlog import digest
-from slipstream.sim.simulator import Simulator
+from slipstream.sim.simulator import Simulator, check_action
+
+PLANNERS = ("max-min", "water-filling", "finish-time-fair", "min-makespan", "gavel-fifo")
 
 
 def test_column_constants_are_those_of_the_tables() -> None:
@@ -175,12 +177,26 @@ def test_a_planner_forgets_the_last_episode() -> None:
     assert digest(simulator.play(planner, 3)) == first
 
 
+@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("scenario", ["elastic/tiny", "elastic/three-kinds"])
+def test_a_planner_goes_on_from_any_state(name: str, scenario: str) -> None:
+    planner, other, simulator = find(name, "elastic"), find("random", "elastic"), Simulator(load(scenario))
+    for decisions in (40, 3, 25, 61):  # back and forth, from the middle of rounds too
+        simulator.reset(decisions)
+        for _ in range(decisions):
+            simulator.step(check_action(other.choose(*simulator.observe())))
+        for _ in range(60):
+            if simulator.asking:
+                simulator.step(check_action(planner.choose(*simulator.observe())))
+        assert simulator.header["mistakes"] == 0
+
+
 def test_planners_need_rounds() -> None:
     with pytest.raises(PolicyError, match="it slices time in rounds: expected round_s"):
         slipstream.evaluate("elastic/at-events", "max-min", episodes=1)
 
 
-@pytest.mark.parametrize("name", ["max-min", "water-filling", "finish-time-fair", "min-makespan", "gavel-fifo"])
+@pytest.mark.parametrize("name", PLANNERS)
 def test_planners_play_whole_episodes_legally(name: str) -> None:
     planner = find(name, "elastic")
     assert isinstance(planner, TimeSlicing)

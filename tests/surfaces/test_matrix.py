@@ -23,6 +23,7 @@ from tests.dashboard.conftest import serving
 from tests.dashboard.test_browser import PAGES, browser, visit, visiting  # noqa: F401
 from tests.reports.test_report import data_of
 from tests.surfaces.checks import (
+    LARGEST,
     WORDS,
     check_family_words,
     check_no_foreign_words,
@@ -123,7 +124,7 @@ def table_rows(output, policies):
     for line in output.splitlines():
         words = line.split()
         if words and words[0] in policies:
-            texts = re.findall(r"(?<![\w.±])-?[\d,]*\d(?:\.\d+)?(?=±|\s|%|│|$)", line.partition(words[0])[2])
+            texts = re.findall(r"(?<![\w.,±])-?[\d,]*\d(?:\.\d+)?(?=±|\s|%|│|$)", line.partition(words[0])[2])
             plain = [text.replace(",", "") for text in texts]
             rows[words[0]] = [(float(text), len(text.partition(".")[2])) for text in plain]
     return rows
@@ -280,7 +281,7 @@ def check_gif(cell):
 def check_perfetto(cell):
     cell.output("report", cell.record(), "--perfetto", "trace.json")
     trace = json.loads(Path("trace.json").read_text())
-    check_numbers(trace["traceEvents"])
+    check_numbers(trace["traceEvents"], largest=1000 * LARGEST)  # in microseconds, of runs that take hours
     check_no_foreign_words(cell.family, json.dumps([one.get("args") for one in trace["traceEvents"]]))
     threads = [one["args"]["name"] for one in trace["traceEvents"] if one["name"] == "thread_name"]
     assert threads == list(resources_of(cell.family))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slipstream.families.elastic import features as f
 from slipstream.families.elastic.build import compiled_scenario
 from slipstream.families.elastic.scenario import ElasticScenario
@@ -26,20 +28,26 @@ def variant_names(scenario: ElasticScenario, template: int) -> tuple[str, ...]:
     return tuple(f"{place.gpus} {scenario.kinds[place.kind].name}" for place in places)
 
 
+def sizes_of(scenario: ElasticScenario) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return all numbers of GPUs that a job may have, ascending, and their names, such as '4 GPUs'."""
+    sizes = np.unique(compiled_scenario(scenario).spec["configurations"]["gpus"])
+    return sizes, tuple(f"{size} GPU{'' if size == 1 else 's'}" for size in sizes.tolist())
+
+
 def run_labels(scenario: ElasticScenario) -> RunLabels:
     """Return the labels of a run: GPUs as resources, and as tasks the jobs by their number in the episode."""
     parts = compiled_scenario(scenario)
     templates = parts.spec["templates"]
     expected = max(1, round(float((templates["work"] / templates["best"]).mean() * 1e9)))
-    widest = tuple(f"configuration {index}" for index in range(parts.widest))
+    names = sizes_of(scenario)[1]
     arrivals = parts.workload.arrivals
     last = arrivals[-1] if arrivals else round(float(parts.spec["machine"]["mean_gap"][0]) * parts.jobs)
     return RunLabels(
         nouns=NOUNS,
         resources=gpu_names(scenario),
         tasks=tuple(f"job {number}" for number in range(parts.jobs)),
-        variants=(widest,) * parts.jobs,
-        expected=((expected,) * parts.widest,) * parts.jobs,
+        variants=(names,) * parts.jobs,
+        expected=((expected,) * len(names),) * parts.jobs,
         end=max(1, last) + expected,
         graphs=True,
         groups=tuple(kind.gpus for kind in scenario.kinds),

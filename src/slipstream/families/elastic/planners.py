@@ -87,7 +87,9 @@ class TimeSlicing:
     def choose(self, global_row: np.ndarray, rows: np.ndarray, mask: np.ndarray) -> int:
         """Return the next row of the allocation; at its first decision the allocation is computed."""
         began = float(global_row[f.BEGAN])
-        if began < self._round or (began == 0.0 and global_row[f.PLACED] == 0.0):
+        placed = global_row[f.PLACED] != 0.0
+        # Another episode, or one that other decisions brought into the middle of a round.
+        if began < self._round or (began == 0.0 and not placed) or (began > self._round and placed):
             self._restart()
         if began != self._round:
             self._round = began
@@ -126,7 +128,8 @@ class TimeSlicing:
         for number in self._known - present:
             self._forget(number)
         for key in board.keys:
-            if key[0] not in self._known:
+            # Those of a job that has come; after a first round that had begun, also those that it could not have.
+            if key not in self._time:
                 self._time[key], self._deficit[key] = board.length / 2.0, 0.0
         self._stale = self._stale or present != self._known
         self._known, self._ran = present, board.ran

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slipstream.families.elastic.build import compiled_scenario
-from slipstream.families.elastic.labels import NOUNS, gpu_names
+from slipstream.families.elastic.labels import NOUNS, gpu_names, sizes_of
 from slipstream.families.elastic.metrics import jobs_of
 from slipstream.families.elastic.scenario import ElasticScenario
 from slipstream.families.shared.runs import gpus_of_spans, waits_of
@@ -19,8 +19,7 @@ def timeline(scenario: ElasticScenario, events: np.ndarray) -> Timeline:
     models = parts.workload.models
     model_of = parts.spec["templates"]["model"]
     span, gpu = gpus_of_spans([kind.gpus for kind in scenario.kinds], events)
-    sizes = np.unique(parts.spec["configurations"]["gpus"])
-    names = tuple(f"{size} GPU{'' if size == 1 else 's'}" for size in sizes.tolist())
+    sizes, names = sizes_of(scenario)
     wait_job, wait_start, wait_end = waits_of(jobs.arrival, spans)
     return Timeline(
         tasks=models,
