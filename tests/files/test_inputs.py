@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -17,7 +18,7 @@ from slipstream.families.cluster.workload.sources import swf
 from slipstream.families.dag.workload.sources import tpch
 from slipstream.files import inputs
 from slipstream.files.arrays import read_array, read_arrays
-from slipstream.files.inputs import read_json, read_lines, read_object
+from slipstream.files.inputs import read_bytes, read_json, read_lines, read_object
 from slipstream.files.tables import read_table
 from slipstream.sim.eventlog import EVENT, read, read_chunks, to_arrow
 
@@ -71,6 +72,16 @@ def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path):
         (tmp_path / "a\0b", "cannot be read (embedded null byte): expected a JSON file"),
     ):
         assert expected in told(InputError, read_json, path)
+
+
+def test_a_small_file_is_read_without_memory_for_the_largest_that_is_allowed(tmp_path):
+    (tmp_path / "small.json").write_bytes(b"{}")
+    tracemalloc.start()
+    try:
+        assert read_bytes(tmp_path / "small.json", "a small file") == b"{}"
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_last_line_that_is_not_complete_does_not_count(tmp_path):

@@ -52,8 +52,11 @@ def read_bytes(
     """
     label = str(path) if label is None else label
     with open_regular(path, expected, error, label, folder) as file:
-        large = os.fstat(file.fileno()).st_size > limit
-        content = b"" if large else file.read(limit + 1)
+        size = os.fstat(file.fileno()).st_size
+        large = size > limit
+        content = b"" if large else file.read(size + 1)
+        if len(content) > size:  # it grows, or does not state its size; a buffer of `limit` is too large for the others
+            content += file.read(limit + 1 - len(content))
     if large or len(content) > limit:
         raise error(f"{label}: is larger than {limit >> 20} MB: expected {expected}")
     return content
