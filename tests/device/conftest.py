@@ -38,7 +38,9 @@ def nothing_left():
     before, segments, files = descendants(), shared_segments(), psutil.Process().num_fds()
     yield
     assert descendants() <= before
-    assert shared_segments() == segments
+    named, mapped = shared_segments()
+    assert named <= segments[0]  # other programs may have ended theirs
+    assert mapped <= segments[1]
     assert psutil.Process().num_fds() <= files
 
 

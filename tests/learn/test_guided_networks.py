@@ -65,7 +65,7 @@ def test_a_network_that_takes_what_a_heuristic_takes_plays_its_episodes(scenario
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("name", "heuristic"), [("dag/small", "weighted-fair"), ("cluster/light", "saf")])
+@pytest.mark.parametrize(("name", "heuristic"), [("dag/small", "fair"), ("cluster/light", "saf")])
 def test_the_same_in_families_with_a_window(name, heuristic):
     scenario, policy = slipstream.load(name), follower(name.partition("/")[0], heuristic)
     expected = Simulator(scenario).play(find(heuristic, scenario.family), 0)
